@@ -82,6 +82,11 @@ impl BodyHold {
         self.due = Ticks(self.due.0.saturating_add(clock.ticks(earned_ns)).min(latest));
     }
 
+    /// Lets the body pause anew from `now` on.
+    pub(crate) fn put_off(&mut self, now: Ticks) {
+        self.due = Ticks(now.0.saturating_add(self.exchange_ticks));
+    }
+
     /// True if the body is overdue.
     pub(crate) fn is_late(&self, now: Ticks) -> bool {
         now > self.due

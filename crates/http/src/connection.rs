@@ -32,7 +32,7 @@ use crate::workspace::{Workspace, empty};
 
 /// The longest time for which input is read and thrown away after a refusal.
 const LINGER: Duration = Duration::from_secs(2);
-/// The time that an HTTP/2 client has to close the connection after GOAWAY.
+/// The time that an HTTP/2 client has to close the connection after GOAWAY and its last response.
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// The protocol of a connection, and its state.
@@ -746,9 +746,16 @@ impl Connection {
 
     fn sweep_http2<S: Service>(&mut self, work: &mut Workspace<S>, now: Ticks) -> StepResult {
         let (progress_at, turn) = (self.transport.progress_at, self.transport.turn(now, now));
+        let has_unsent = self.transport.has_unsent();
         let Some(mut serving) = self.http2(work) else { return Ok(Step::Blocked) };
-        let is_told = tell_to_leave(&mut serving, progress_at, now)?;
-        match serving.sweep(&turn) || is_told {
+        let is_told = tell_to_leave(&mut serving, has_unsent, progress_at, now)?;
+        // While output waits, nothing is read, and no stream is given anything: only the limits of
+        // the transport apply.
+        let is_swept = !has_unsent && serving.sweep(&turn);
+        if has_unsent {
+            serving.conn.put_off_bodies(now);
+        }
+        match is_swept || is_told {
             true => self.advance(work, now),
             false => Ok(Step::Blocked),
         }
@@ -806,17 +813,22 @@ enum Verdict {
 /// to leave is over, or it cannot be told.
 fn tell_to_leave<S: Service>(
     serving: &mut Http2Handler<'_, S>,
+    has_unsent: bool,
     progress_at: Ticks,
     now: Ticks,
 ) -> StepResult<bool> {
     let Http2Handler { conn, dispatcher, .. } = serving;
     let clock = dispatcher.accounts.clock();
+    let is_idle = conn.is_idle() && !has_unsent;
     if let Some(since) = conn.leaving_since {
-        let is_gone = conn.is_idle() && is_longer(clock, since, LEAVE, now);
-        return if is_gone { Err(ConnectionError(AbortReason::Cut)) } else { Ok(false) };
+        if !is_idle {
+            conn.leaving_since = Some(now);
+        }
+        let is_over = is_idle && is_longer(clock, since, LEAVE, now);
+        return if is_over { Err(ConnectionError(AbortReason::Cut)) } else { Ok(false) };
     }
     let is_stopping = dispatcher.is_stopping();
-    let is_idle = conn.is_idle() && is_longer(clock, progress_at, dispatcher.limits().idle, now);
+    let is_idle = is_idle && is_longer(clock, progress_at, dispatcher.limits().idle, now);
     if !is_stopping && !is_idle {
         return Ok(false);
     }

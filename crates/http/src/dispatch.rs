@@ -166,9 +166,9 @@ impl<S: Service> Dispatcher<S> {
         let Some(matter) = matter else { return self.fail(None, call.manner, trace, target) };
         let begin = target.out.len();
         let is_taken = Cell::new(false);
-        let called = {
-            let mut response = Response::new(target.reborrow(), &self.date_line, call.manner)
-                .coded_by(&mut self.compressor);
+        let (called, watch) = {
+            let mut response = Response::new(target.reborrow(), &self.date_line, call.manner);
+            response.code_by(&mut self.compressor);
             let mut exchange = Exchange {
                 timeline: &mut trace.timeline,
                 facts: &mut trace.facts,
@@ -180,24 +180,25 @@ impl<S: Service> Dispatcher<S> {
                 watch: call.watch,
             };
             let service = &mut self.service;
-            contain(move || {
-                let handled = match matter {
-                    ServiceInput::Request(request) => {
-                        service.handle(request, &mut response, &mut exchange)
-                    }
-                    ServiceInput::Later(later) => {
-                        service.resume(later, &mut response, &mut exchange)
-                    }
-                };
-                (response.conclude(handled), exchange.watch)
-            })
+            // Each closure holds references alone: what it owns is copied for each request.
+            let called = match matter {
+                ServiceInput::Request(request) => contain(|| {
+                    let handled = service.handle(request, &mut response, &mut exchange);
+                    response.conclude(handled)
+                }),
+                ServiceInput::Later(later) => contain(|| {
+                    let handled = service.resume(later, &mut response, &mut exchange);
+                    response.conclude(handled)
+                }),
+            };
+            (called, exchange.watch)
         };
         match called {
-            Ok(((ServiceResult::Later, outcome), watch)) => {
+            Ok((ServiceResult::Later, outcome)) => {
                 assert!(outcome.is_none(), "a request is either answered or handed over");
                 DispatchResult::Later(watch)
             }
-            Ok(((handled, outcome), watch)) => {
+            Ok((handled, outcome)) => {
                 if watch.is_some_and(|watch| watch.is_gone()) {
                     trace.facts.outcome = self.outcome_of(AbortReason::ClientGone);
                 }

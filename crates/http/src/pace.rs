@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
 
-use crate::limits::Limits;
-
 /// The pace of a client since some of its responses first had to wait for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
@@ -27,10 +25,10 @@ impl Pace {
         self.since.is_some() || self.waited_ticks > 0
     }
 
-    /// True if bytes wait for the client.
+    /// The beginning of the current wait for the client; none if no bytes wait.
     #[inline]
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.since.is_some()
+    pub(crate) fn waiting_since(&self) -> Option<Ticks> {
+        self.since
     }
 
     /// Notes that the client took `bytes`; `is_rest` is true if more wait for it.
@@ -48,14 +46,9 @@ impl Pace {
         }
     }
 
-    /// True if the client is too slow by the limits of a listener; see [`Pace::is_slow`].
-    pub(crate) fn exceeds(&self, limits: &Limits, clock: &Clock, now: Ticks) -> bool {
-        self.is_slow(limits.exchange, limits.response_bytes_per_second, clock, now)
-    }
-
     /// True if the sum of the waits is longer than `grace` plus the time in which the client would
     /// have taken its bytes at `bytes_per_second_min`. If that is zero, there is no limit.
-    fn is_slow(
+    pub(crate) fn is_slow(
         &self,
         grace: Duration,
         bytes_per_second_min: u64,

@@ -44,6 +44,16 @@ impl BodySource for Pieces {
     }
 }
 
+/// A body without an end.
+struct Endless;
+
+impl BodySource for Endless {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
+        out.extend_from_slice(&[b'x'; 64 * 1024]);
+        FillResult::More
+    }
+}
+
 impl Service for Echo {
     type LoopMessage = &'static str;
 
@@ -71,6 +81,10 @@ impl Service for Echo {
             "/pieces" => {
                 response.status(200).finish_streamed(None);
                 return ServiceResult::Stream(Box::new(Pieces(0)));
+            }
+            "/endless" => {
+                response.status(200).finish_streamed(None);
+                return ServiceResult::Stream(Box::new(Endless));
             }
             _ => {}
         }
@@ -325,4 +339,57 @@ fn a_request_that_asks_for_an_upgrade_is_answered_in_http2() {
     let mut conn = Http2::new(&Limits::default(), asked_before);
     conn.feed(&[&PREFACE[..], &SETTINGS].concat());
     assert_eq!(run(&mut room, &mut conn), [(1, "GET /a ".to_owned())]);
+}
+
+/// SETTINGS with a window of 2^31 - 1 bytes for each stream.
+const WIDE: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff];
+
+/// A WINDOW_UPDATE frame.
+fn window(stream: u32, bytes: u32) -> Vec<u8> {
+    let words = [stream, bytes].map(u32::to_be_bytes);
+    [&[0, 0, 4, 8, 0][..], words.as_flattened()].concat()
+}
+
+/// Requests for `/endless` on the first `count` streams.
+fn endless(count: u32) -> Vec<u8> {
+    let mut request = frame_of(b"GET /endless HTTP/1.1\r\nHost: h\r\n\r\n");
+    let requests = (0..count).map(|number| {
+        request[5..9].copy_from_slice(&(2 * number + 1).to_be_bytes());
+        request.clone()
+    });
+    requests.flatten().collect()
+}
+
+/// Lets a second pass, in which the client sends `bytes`, and sweeps. True if a stream was cut.
+fn pass_second(room: &mut TestFixture, conn: &mut Http2, bytes: &[u8]) -> bool {
+    room.turn.woke.0 += room.dispatcher.accounts.clock().ticks(1_000_000_000);
+    conn.feed(bytes);
+    // The first step may open windows, the second uses them, and the third finds them used up.
+    for _ in 0..3 {
+        run(room, conn);
+    }
+    let TestFixture { dispatcher, caller, turn, .. } = room;
+    Http2Handler { conn, caller, dispatcher, body: &mut Vec::new() }.sweep(turn)
+}
+
+/// Regression: streams that waited for their siblings were cut, although the client read steadily.
+#[test]
+fn a_stream_is_not_cut_for_the_time_that_its_siblings_take() {
+    let (mut room, mut conn) = (TestFixture::new(), Http2::new(&Limits::default(), None));
+    conn.feed(&[&PREFACE[..], &WIDE, &endless(64)].concat());
+    for second in 0..200 {
+        // Each stream has its turn once in 64 seconds, more than twice the time of an exchange.
+        let is_cut = pass_second(&mut room, &mut conn, &window(0, 16 * 1024));
+        assert!(!is_cut, "a stream was cut in second {second}");
+    }
+    let cut_at = (1..100).find(|_| pass_second(&mut room, &mut conn, &[]));
+    assert!(matches!(cut_at, Some(30..=32)) && !conn.is_sending(), "{cut_at:?}");
+}
+
+#[test]
+fn a_stream_that_is_not_taken_is_cut_although_its_sibling_is_taken() {
+    let (mut room, mut conn) = (TestFixture::new(), Http2::new(&Limits::default(), None));
+    conn.feed(&[&PREFACE[..], &SETTINGS, &endless(2), &window(0, 1 << 30)].concat());
+    let cut_at = (1..200).find(|_| pass_second(&mut room, &mut conn, &window(1, 16 * 1024)));
+    assert!(matches!(cut_at, Some(62..=65)) && conn.is_sending(), "{cut_at:?}");
 }

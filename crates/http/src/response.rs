@@ -151,9 +151,8 @@ impl<'a> Response<'a> {
     }
 
     /// Allows the body to be compressed by `compressor` if the client asks for it.
-    pub(crate) fn coded_by(mut self, compressor: &'a mut Compressor) -> Response<'a> {
+    pub(crate) fn code_by(&mut self, compressor: &'a mut Compressor) {
         self.compressor = Some(compressor);
-        self
     }
 
     /// Overrides the server's limit for compression: bodies of at least `bytes` are compressed;
@@ -336,9 +335,9 @@ impl<'a> Response<'a> {
     }
 
     /// Ends the response after the service's call, and puts the compression around its source.
-    pub(crate) fn conclude(self, handled: ServiceResult) -> (ServiceResult, Option<Outcome>) {
+    pub(crate) fn conclude(&mut self, handled: ServiceResult) -> (ServiceResult, Option<Outcome>) {
         let outcome = self.outcome();
-        let Some(CodedStream { coding, permit, body }) = self.compressed else {
+        let Some(CodedStream { coding, permit, body }) = self.compressed.take() else {
             return (handled, outcome);
         };
         let source = match handled {

@@ -232,7 +232,7 @@ impl Transport {
         if is_rest || self.pace.is_begun() {
             let now = accounts.clock().now();
             // The client has taken all that came before, so its time begins with the wait.
-            let begins = !self.pace.is_waiting();
+            let begins = self.pace.waiting_since().is_none();
             self.pace.note(sent as u64, is_rest, now);
             if is_rest && (progressed || begins) {
                 self.progress_at = now;
@@ -254,7 +254,9 @@ impl Transport {
         if is_longer(clock, self.progress_at, limits.exchange, now) {
             return Some(DisconnectReason::ResponseStalled);
         }
-        self.pace.exceeds(limits, clock, now).then_some(DisconnectReason::ResponseSlow)
+        let rate = limits.response_bytes_per_second;
+        let is_slow = self.pace.is_slow(limits.exchange, rate, clock, now);
+        is_slow.then_some(DisconnectReason::ResponseSlow)
     }
 
     /// Tells the client that nothing follows.

@@ -2,6 +2,8 @@
 
 /// The text for a client whose `Host` is invalid.
 pub(crate) const BAD_HOST: &str = "the header Host is not a host with an optional port";
+/// The text for a client whose target names another host than its `Host`.
+pub(crate) const OTHER_HOST: &str = "the target and the header Host name different hosts";
 
 /// The characters of a registered name: unreserved ones, the `%` of percent-encoding, and
 /// sub-delimiters.

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use pellucid_client::http::parse_decimal;
 
-use super::host::{BAD_HOST, is_host};
+use super::host::{BAD_HOST, OTHER_HOST, is_host};
 use crate::compression::{AcceptedCodings, Coding};
 use crate::refusal::Refusal;
 use crate::request::{Header, list_has};
@@ -95,9 +95,12 @@ pub fn parse<'h, 'b>(
     else {
         return Err(Refusal::Malformed("the request line is malformed"));
     };
-    let (path, query) = split_target(target)?;
+    let (authority, path, query) = split_target(target)?;
     let fields = Fields::of(parsed.headers)?;
     fields.check(version)?;
+    if authority.is_some_and(|authority| !is_host_of(parsed.headers, authority)) {
+        return Err(Refusal::Malformed(OTHER_HOST));
+    }
     Ok(Some(Head {
         method,
         path,
@@ -165,24 +168,37 @@ fn too_large(bytes: &[u8]) -> Refusal {
     if bytes.contains(&b'\n') { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
 }
 
-/// Splits a request target, in origin, absolute or asterisk form, into path and query.
-fn split_target(target: &str) -> Result<(&str, Option<&str>), Refusal> {
+/// True if the value is the only expectation that is known.
+pub(crate) fn is_continue(value: &[u8]) -> bool {
+    value.eq_ignore_ascii_case(b"100-continue")
+}
+
+/// True if the header `Host` is there and has this value.
+#[cold]
+fn is_host_of(headers: &[Header<'_>], authority: &str) -> bool {
+    let host = headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
+    host.is_some_and(|host| host.value.eq_ignore_ascii_case(authority.as_bytes()))
+}
+
+/// Splits a request target, in origin, absolute or asterisk form, into authority, path and query.
+fn split_target(target: &str) -> Result<(Option<&str>, &str, Option<&str>), Refusal> {
     let malformed = Refusal::Malformed("the request target is neither a path nor a URL");
-    let local = if target.starts_with('/') || target == "*" {
-        target
+    let (authority, local) = if target.starts_with('/') || target == "*" {
+        (None, target)
     } else {
         let after_scheme = target.split_once("://").ok_or(malformed)?.1;
         let path_at = after_scheme.find(['/', '?']).unwrap_or(after_scheme.len());
-        let local = &after_scheme[path_at..];
-        if local.is_empty() { "/" } else { local }
+        let (authority, local) = after_scheme.split_at(path_at);
+        (Some(authority), if local.is_empty() { "/" } else { local })
     };
     // A byte-wise search: targets are short, and the start of a vectorised search costs as much as
     // this whole loop.
-    Ok(match local.bytes().position(|byte| byte == b'?') {
+    let (path, query) = match local.bytes().position(|byte| byte == b'?') {
         Some(0) => ("/", Some(&local[1..])),
         Some(at) => (&local[..at], Some(&local[at + 1..])),
         None => (local, None),
-    })
+    };
+    Ok((authority, path, query))
 }
 
 /// The values of the headers about the connection and the body.
@@ -231,7 +247,7 @@ impl Fields {
     }
 
     fn expect(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        if !value.eq_ignore_ascii_case(b"100-continue") {
+        if !is_continue(value) {
             return Err(Refusal::UnknownExpectation);
         }
         self.expects_continue = true;
@@ -379,10 +395,10 @@ mod tests {
 
     #[test]
     fn absolute_and_asterisk_targets_are_split() {
-        assert_eq!(split_target("http://h:1/a?b=c").unwrap(), ("/a", Some("b=c")));
-        assert_eq!(split_target("http://h").unwrap(), ("/", None));
-        assert_eq!(split_target("http://h?b").unwrap(), ("/", Some("b")));
-        assert_eq!(split_target("*").unwrap(), ("*", None));
+        assert_eq!(split_target("http://h:1/a?b=c").unwrap(), (Some("h:1"), "/a", Some("b=c")));
+        assert_eq!(split_target("http://h").unwrap(), (Some("h"), "/", None));
+        assert_eq!(split_target("http://h?b").unwrap(), (Some("h"), "/", Some("b")));
+        assert_eq!(split_target("*").unwrap(), (None, "*", None));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::{Builder, Connection as Protocol, Handshake, SendResponse};
@@ -13,7 +14,7 @@ use h2::{Reason, RecvStream};
 use http::request::Parts;
 use pellucid_account::Record;
 use pellucid_budget::Share;
-use pellucid_clock::Ticks;
+use pellucid_clock::{Clock, Ticks};
 
 use super::pending_response::PendingResponse;
 use super::pipe::{Pipe, PipeEnd};
@@ -22,6 +23,7 @@ use crate::bodies::BodyHold;
 use crate::dispatch::ParkingSlot;
 use crate::limits::{Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX};
 use crate::mailbox::Admission;
+use crate::transport::is_longer;
 
 /// The receive window of one stream.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
@@ -53,6 +55,8 @@ pub(crate) struct Conn {
     pub(super) answered: Vec<Option<Record>>,
     /// The last key that was given to a stream; keys identify streams within the server.
     next_key: u32,
+    /// The last time at which a response was given bytes for the client.
+    given_at: Option<Ticks>,
     /// Bytes received since the client last sent a request or a body, or took part of a response.
     pub(super) quiet_bytes: usize,
     /// Bytes that may still arrive of bodies that are refused, or wait for a decision: the client
@@ -60,7 +64,8 @@ pub(crate) struct Conn {
     late_bytes: usize,
     /// The part of the server's memory that pieces of responses hold.
     memory: Share,
-    /// The moment at which the client was told to open no more streams.
+    /// The moment at which the client was told to open no more streams, or at which a sweep last
+    /// found something to be sent to it after that.
     pub(crate) leaving_since: Option<Ticks>,
 }
 
@@ -78,6 +83,8 @@ pub(super) struct IncomingRequest {
     /// The length that the client declared, if it did.
     pub(super) length: Option<usize>,
     pub(super) body_bytes_max: usize,
+    /// True if the client waits for `100 Continue`.
+    pub(super) awaits_continue: bool,
     /// The key under which another thread knows the request while it decides about the body.
     pub(super) key: u32,
     pub(super) state: BodyState,
@@ -104,6 +111,19 @@ impl IncomingRequest {
     /// True while another thread decides whether the body may come.
     pub(super) fn is_judged(&self) -> bool {
         matches!(self.state, BodyState::Judging)
+    }
+
+    /// Sends `100 Continue` if the body is admitted and the client waits for that.
+    pub(super) fn send_continue(&mut self) {
+        if matches!(self.state, BodyState::Admitted(_))
+            && std::mem::take(&mut self.awaits_continue)
+            && self.body.is_empty()
+        {
+            let mut response = http::Response::new(());
+            *response.status_mut() = http::StatusCode::CONTINUE;
+            // This fails only for streams that are gone; the next poll returns that error.
+            let _ = self.stream.respond.send_informational(response);
+        }
     }
 
     /// Splits the request into the part without its body, and the body.
@@ -161,6 +181,7 @@ impl Conn {
             sending: VecDeque::new(),
             answered: Vec::new(),
             next_key: 0,
+            given_at: None,
             quiet_bytes: 0,
             late_bytes: 0,
             memory: limits.memory.share(usize::MAX),
@@ -222,6 +243,31 @@ impl Conn {
         {
             receiving.state = BodyState::Judged(Box::new(admission));
         }
+    }
+
+    /// Lets the bodies that come in pause anew, because nothing was read.
+    pub(crate) fn put_off_bodies(&mut self, now: Ticks) {
+        for receiving in &mut self.receiving {
+            if let BodyState::Admitted(hold) = &mut receiving.state {
+                hold.put_off(now);
+            }
+        }
+    }
+
+    /// Notes that a response was given bytes for the client.
+    pub(super) fn note_given(&mut self, now: Ticks) {
+        (self.given_at, self.quiet_bytes) = (Some(now), 0);
+    }
+
+    /// The time for which a response may wait for the client's windows. If others are given bytes,
+    /// it may wait for those: each may fill its buffer first, at the lowest rate.
+    pub(super) fn patience(&self, limits: &Limits, clock: &Clock, now: Ticks) -> Duration {
+        if self.given_at.is_none_or(|at| is_longer(clock, at, limits.exchange, now)) {
+            return limits.exchange;
+        }
+        let others_bytes = self.sending.len().saturating_sub(1) * SEND_BUFFER_BYTES_MAX;
+        let seconds = others_bytes as u64 / limits.response_bytes_per_second.max(1);
+        limits.exchange + Duration::from_secs(seconds)
     }
 
     /// True if responses wait to be given to the protocol.

@@ -1,10 +1,11 @@
 //! Converts the heads of HTTP/2 streams to the form of HTTP/1.1, the only one that services know.
 
+use http::HeaderValue;
 use http::request::Parts;
 
 use crate::compression::{AcceptedCodings, Coding};
-use crate::h1::host::{BAD_HOST, is_host};
-use crate::h1::parse::{Framing, Head};
+use crate::h1::host::{BAD_HOST, OTHER_HOST, is_host};
+use crate::h1::parse::{Framing, Head, is_continue};
 use crate::refusal::Refusal;
 use crate::request::Header;
 
@@ -22,6 +23,21 @@ fn coding_of(parts: &Parts) -> Option<Coding> {
     accepted.preferred()
 }
 
+/// The `:authority`, if the head has no `host`; where it has both, they must be the same.
+fn added_host(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
+    let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
+    let named = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes);
+    let mut hosts = authority.into_iter().chain(named);
+    let Some(host) = hosts.next() else { return Ok(None) };
+    if !is_host(host) {
+        return Err(Refusal::Malformed(BAD_HOST));
+    }
+    if hosts.any(|other| !other.eq_ignore_ascii_case(host)) {
+        return Err(Refusal::Malformed(OTHER_HOST));
+    }
+    Ok(authority.filter(|_| !parts.headers.contains_key(http::header::HOST)))
+}
+
 /// The head in the form of HTTP/1.1, with `length` as the length of its body. Its headers go to
 /// `space`, which is empty.
 pub(super) fn head_of<'h, 'b>(
@@ -35,12 +51,11 @@ pub(super) fn head_of<'h, 'b>(
     if !path.starts_with('/') && path != "*" {
         return Err(Refusal::Malformed("the request target is neither a path nor a URL"));
     }
-    let named = parts.headers.get("host");
-    if named.is_some_and(|host| !is_host(host.as_bytes())) {
-        return Err(Refusal::Malformed(BAD_HOST));
+    let mut expectations = parts.headers.get_all(http::header::EXPECT).iter();
+    if expectations.any(|value| !is_continue(value.as_bytes())) {
+        return Err(Refusal::UnknownExpectation);
     }
-    let authority = parts.uri.authority().filter(|_| named.is_none());
-    let host = authority.map(|authority| ("host", authority.as_str().as_bytes()));
+    let host = added_host(parts)?.map(|authority| ("host", authority));
     let count = parts.headers.len() + usize::from(host.is_some());
     if count > headers_max {
         return Err(Refusal::TooManyHeaders(headers_max));
@@ -57,7 +72,7 @@ pub(super) fn head_of<'h, 'b>(
         framing: Framing::Length(length),
         keep_alive: true,
         is_old: false,
-        expects_continue: false,
+        expects_continue: parts.headers.contains_key(http::header::EXPECT),
         coding: coding_of(parts),
         wants_http2: false,
     })

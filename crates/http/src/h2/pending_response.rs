@@ -21,8 +21,6 @@ pub(super) struct PendingResponse {
     /// The source of further pieces; none if `pending` is the last one.
     pub(super) source: Option<Box<dyn BodySource>>,
     pub(super) trace: Trace,
-    /// The last time at which the client took bytes, or a piece began to wait for it.
-    pub(super) progress_at: Ticks,
     /// The pace at which the client takes the response. Streams of one connection share its rate,
     /// so the bytes of a stream are multiplied by the number of streams.
     pub(super) pace: Pace,
@@ -97,8 +95,9 @@ impl PendingResponse {
     }
 
     /// Notes that the client took `count` bytes of this response, one of `streams` that are sent.
+    /// It waits for the client only if it took none: else the rest may wait for other streams.
     pub(super) fn note_taken(&mut self, count: usize, streams: usize, now: Ticks) {
         let shared = (count as u64).saturating_mul(streams as u64);
-        self.pace.note(shared, !self.pending.is_empty(), now);
+        self.pace.note(shared, count == 0 && !self.pending.is_empty(), now);
     }
 }

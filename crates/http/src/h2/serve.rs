@@ -51,9 +51,6 @@ impl<S: Service> Http2Handler<'_, S> {
         let mut waiting = *turn;
         let mut is_over = self.take_requests(&mut waiting);
         self.take_bodies(&mut waiting);
-        if had_input {
-            self.end_given_up();
-        }
         // From here on, the work belongs to no single stream.
         begin_request(Phase::Encode.label());
         let moved = self.pump(turn);
@@ -61,6 +58,9 @@ impl<S: Service> Http2Handler<'_, S> {
         // Frames that are consumed only now may open windows, which the next step will use.
         let is_unread = self.conn.has_input();
         is_over |= self.conn.poll_output();
+        if had_input && !is_over {
+            self.end_given_up();
+        }
         (is_over, moved || is_unread)
     }
 
@@ -97,18 +97,24 @@ impl<S: Service> Http2Handler<'_, S> {
         let length = body_length(&stream.parts);
         let mut space = Vec::new();
         let headers_max = self.dispatcher.limits().headers;
-        let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0), headers_max)
-            .map(|head| self.dispatcher.body_bytes_max(&head));
-        match limit {
+        let head = head_of(&stream.parts, &mut space, length.unwrap_or(0), headers_max)
+            .map(|head| (self.dispatcher.body_bytes_max(&head), head.expects_continue));
+        match head {
             Err(refusal) => {
                 self.refuse(stream, &refusal, turn);
                 turn.waited_until = Some(self.dispatcher.accounts.last());
             }
-            Ok(body_bytes_max) => {
-                let (key, state) = (self.conn.take_key(), BodyState::Unasked);
-                let (source, body) = (body, Vec::new());
-                let receiving =
-                    IncomingRequest { stream, source, body, length, body_bytes_max, key, state };
+            Ok((body_bytes_max, awaits_continue)) => {
+                let receiving = IncomingRequest {
+                    stream,
+                    source: body,
+                    body: Vec::new(),
+                    length,
+                    body_bytes_max,
+                    awaits_continue,
+                    key: self.conn.take_key(),
+                    state: BodyState::Unasked,
+                };
                 self.conn.receiving.push(receiving);
             }
         }
@@ -253,7 +259,6 @@ impl<S: Service> Http2Handler<'_, S> {
                         .map(|_| self.dispatcher.accounts.count_in_flight())
                         .is_some(),
                     source,
-                    progress_at: self.dispatcher.accounts.last(),
                     pace: Pace::default(),
                     memory,
                     _flight: self.dispatcher.send_away(&trace),
@@ -292,25 +297,20 @@ impl<S: Service> Http2Handler<'_, S> {
                 self.conn.sending.push_front(sending);
                 return true;
             }
-            let had_nothing = sending.pending.is_empty();
             match sending.step() {
                 SendResult::Nothing => {
-                    if had_nothing {
-                        // Only now does a piece wait for the client, if any does.
-                        sending.progress_at = turn.woke;
-                    }
                     sending.note_taken(0, streams, turn.woke);
                     self.conn.sending.push_back(sending);
                 }
                 SendResult::Bytes(count) => {
                     (given_bytes, moved) = (given_bytes + count, true);
-                    (sending.progress_at, self.conn.quiet_bytes) = (turn.woke, 0);
+                    self.conn.note_given(turn.woke);
                     sending.note_taken(count, streams, turn.woke);
                     self.conn.sending.push_back(sending);
                 }
                 SendResult::Last(count) => {
                     (given_bytes, moved) = (given_bytes + count, true);
-                    self.conn.quiet_bytes = 0;
+                    self.conn.note_given(turn.woke);
                     self.end_sending(sending);
                 }
                 SendResult::Gone => give_up(sending, self.dispatcher, AbortReason::ClientGone),
@@ -367,8 +367,12 @@ impl<S: Service> Http2Handler<'_, S> {
     /// Refuses the requests whose bodies are overdue, and gives up the responses that the client
     /// does not take, or takes too slowly. True if there was any.
     pub(crate) fn sweep(&mut self, turn: &TurnTimestamps) -> bool {
-        let now = turn.woke;
-        let is_late = |receiving: &IncomingRequest| receiving.is_late(now);
+        let has_late = self.refuse_late(turn);
+        self.give_up_untaken(turn) || has_late
+    }
+
+    fn refuse_late(&mut self, turn: &TurnTimestamps) -> bool {
+        let is_late = |receiving: &IncomingRequest| receiving.is_late(turn.woke);
         let mut is_any = false;
         while let Some(at) = self.conn.receiving.iter().position(is_late) {
             let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
@@ -376,24 +380,29 @@ impl<S: Service> Http2Handler<'_, S> {
             self.dispatcher.accounts.shared().cuts.streams.add(DisconnectReason::RequestSlow);
             is_any = true;
         }
+        is_any
+    }
+
+    fn give_up_untaken(&mut self, turn: &TurnTimestamps) -> bool {
+        let (accounts, limits) = (&self.dispatcher.accounts, self.dispatcher.limits());
+        let (clock, rate, now) = (accounts.clock(), limits.response_bytes_per_second, turn.woke);
+        let patience = self.conn.patience(limits, clock, now);
+        let mut is_any = false;
         for _ in 0..self.conn.sending.len() {
             let Some(mut sending) = self.conn.sending.pop_front() else { break };
-            let (limits, clock) = (self.dispatcher.limits(), self.dispatcher.accounts.clock());
-            let is_stalled = !sending.pending.is_empty()
-                && is_longer(clock, sending.progress_at, limits.exchange, now);
-            if is_stalled || sending.pace.exceeds(limits, clock, now) {
-                let cut = if is_stalled {
-                    DisconnectReason::ResponseStalled
-                } else {
-                    DisconnectReason::ResponseSlow
-                };
-                self.dispatcher.accounts.shared().cuts.streams.add(cut);
-                sending.stream.send_reset(Reason::CANCEL);
-                give_up(sending, self.dispatcher, cut.into());
-                is_any = true;
+            let is_long_ago = |since| is_longer(clock, since, patience, now);
+            let cut = if sending.pace.waiting_since().is_some_and(is_long_ago) {
+                DisconnectReason::ResponseStalled
+            } else if sending.pace.is_slow(patience, rate, clock, now) {
+                DisconnectReason::ResponseSlow
             } else {
                 self.conn.sending.push_back(sending);
-            }
+                continue;
+            };
+            accounts.shared().cuts.streams.add(cut);
+            sending.stream.send_reset(Reason::CANCEL);
+            give_up(sending, self.dispatcher, cut.into());
+            is_any = true;
         }
         is_any
     }
@@ -445,6 +454,7 @@ fn take_body<S: Service>(
         match receiving.source.poll_data(&mut context) {
             Poll::Pending => {
                 admit(dispatcher, caller, receiving, turn)?;
+                receiving.send_continue();
                 return Ok(Poll::Pending);
             }
             Poll::Ready(None) => return Ok(Poll::Ready(true)),

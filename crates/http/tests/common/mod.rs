@@ -84,7 +84,7 @@ fn hold(gate: &[u8]) {
 }
 
 /// The counts of clients of `/watched` that are gone, by the number in the body.
-static GONE: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
+static GONE: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
 
 /// The count of clients that are gone and sent this number to `/watched`.
 pub(crate) fn gone(number: usize) -> usize {

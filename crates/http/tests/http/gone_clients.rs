@@ -206,6 +206,25 @@ fn a_stream_that_is_reset_and_a_connection_that_ends_are_gone() {
     running.until_nothing_is_left();
 }
 
+/// Regression: while much waited for windows, a reset was noticed only with the next input.
+#[test]
+fn a_reset_is_noticed_at_once_however_much_waits_for_windows() {
+    let (running, mut socket) = start_connected(Limits::default());
+    let mut bytes = greeting();
+    bytes.extend(frame(HEADERS, END_HEADERS, 1, &post("/watched")));
+    bytes.extend(frame(DATA, END_STREAM, 1, b"7"));
+    // Their first pieces are more than may wait before further requests are not accepted.
+    for stream in [3, 5, 7, 9, 11, 13] {
+        bytes.extend(frame(HEADERS, END_STREAM | END_HEADERS, stream, &headers("/endless")));
+    }
+    socket.write_all(&bytes).unwrap();
+    await_in_flight(&running, 7);
+    let resets = [1, 3, 5, 7, 9, 11, 13].map(|of| frame(RST_STREAM, 0, of, &8_u32.to_be_bytes()));
+    socket.write_all(&resets.concat()).unwrap();
+    await_gone(7);
+    await_in_flight(&running, 0);
+}
+
 /// Regression: a streamed response without a ready piece kept its connection for ever.
 #[test]
 fn a_waiting_streamed_response_ends_with_its_connection() {

@@ -4,15 +4,17 @@
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::common::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, WINDOW_UPDATE,
-    frame, greeting, headers, literal, read_frame,
+    frame, greeting, headers, literal, post, read_frame,
 };
 use crate::common::{
-    TestServer, answers, await_held, await_that, client_of_http2 as client, connect, release,
-    start, start_connected, start_single,
+    TestServer, answers, await_held, await_that, client_of_http2 as client, connect,
+    connect_narrow, release, start, start_connected, start_narrow, start_single,
 };
 use pellucid_http::Limits;
 
@@ -300,6 +302,93 @@ fn a_stop_lets_streams_in_flight_finish() {
     assert_eq!((parts.status.as_u16(), &body[..]), (202, &b"still answered"[..]));
     client.until_closed();
     stop.join().unwrap();
+}
+
+/// Regression: a connection was reset two seconds after a stop, even if a finished response was
+/// still on its way to a slow client.
+#[test]
+fn a_stop_waits_for_finished_responses_to_be_read() {
+    const PIECE_BYTES: usize = 15_000;
+    let long = Duration::from_secs(600);
+    let limits = Limits { exchange: long, stop: long, ..Limits::default() };
+    let mut running = start_narrow(limits, None);
+    let mut socket = connect_narrow(&running);
+    let mut bytes = [greeting(), frame(HEADERS, END_HEADERS, 1, &post("/"))].concat();
+    for flags in [0, 0, 0, END_STREAM] {
+        bytes.extend(frame(DATA, flags, 1, &[b'x'; PIECE_BYTES]));
+    }
+    socket.write_all(&bytes).unwrap();
+    while read_frame(&mut socket).unwrap().0 != HEADERS {}
+    let server = running.server.take().unwrap();
+    let stop = std::thread::spawn(move || server.stop().unwrap());
+    // Longer than a client has to close a connection of which nothing is left.
+    std::thread::sleep(Duration::from_secs(4));
+    let mut taken = 0;
+    while taken < 4 * PIECE_BYTES {
+        let (kind, _, payload) = read_frame(&mut socket).expect("the response goes on");
+        taken += if kind == DATA { payload.len() } else { 0 };
+    }
+    drop(socket);
+    stop.join().unwrap();
+}
+
+/// Regression: such a request got neither 100 nor an answer until it was too slow.
+#[test]
+fn an_expectation_of_100_is_answered() {
+    let running = start(Limits::default());
+    let mut client = client(&running);
+    let mut begin = |headers: &[(&str, &str)]| {
+        let mut send = client.send.clone();
+        client.run(|context| send.poll_ready(context)).unwrap();
+        let request = http::Request::builder().method("POST").uri("http://localhost/");
+        let request = headers.iter().fold(request, |all, (name, value)| all.header(*name, *value));
+        let (mut response, mut body) = send.send_request(request.body(()).unwrap(), false).unwrap();
+        let first = client.run(|context| {
+            match response.poll_informational(context) {
+                Poll::Ready(Some(interim)) => return Poll::Ready(interim.unwrap().status()),
+                Poll::Ready(None) | Poll::Pending => {}
+            }
+            Pin::new(&mut response).poll(context).map(|answer| answer.unwrap().status())
+        });
+        if first != 100 {
+            return (first, first);
+        }
+        body.send_data("whole".into(), true).unwrap();
+        let answer = client.run(|context| Pin::new(&mut response).poll(context));
+        (first, answer.unwrap().status())
+    };
+    for (headers, first, last) in [
+        (&[("expect", "100-continue")][..], 100, 200),
+        (&[("expect", "100-continue"), ("x-admit", "no")], 401, 401),
+        (&[("expect", "miracles")], 417, 417),
+    ] {
+        let (interim, answer) = begin(headers);
+        assert_eq!((interim.as_u16(), answer.as_u16()), (first, last), "{headers:?}");
+    }
+}
+
+/// Regression: a `host` overrode the authority, so that the server could take another for its own.
+#[test]
+fn a_request_with_two_hosts_is_malformed() {
+    let running = start(Limits::default());
+    for (authority, host, status) in [
+        (Some("a"), None, 0x88),
+        (Some("a"), Some("A"), 0x88),
+        (None, Some("a"), 0x88),
+        (Some("a"), Some("b"), 0x8c),
+        (Some("u@a"), None, 0x8c),
+    ] {
+        let named = [(":authority", authority), ("host", host)];
+        let named = named.iter().filter_map(|(name, host)| Some(literal(name, (*host)?)));
+        let block: Vec<u8> = [headers("/")].into_iter().chain(named).flatten().collect();
+        let mut socket = connect(&running);
+        let ask = frame(HEADERS, END_STREAM | END_HEADERS, 1, &block);
+        socket.write_all(&[greeting(), ask].concat()).unwrap();
+        let (_, _, head) = std::iter::repeat_with(|| read_frame(&mut socket).unwrap())
+            .find(|(kind, ..)| *kind == HEADERS)
+            .unwrap();
+        assert_eq!(head[0], status, "200 or 400 of the static table: {authority:?}, {host:?}");
+    }
 }
 
 /// Holds the event loop with a request at `gate`, and returns its connection. Bytes that others

@@ -1,15 +1,15 @@
 //! Clients that take their responses too slowly: each takes something all the time, so that the
 //! limit of the time without progress never cuts it.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::frames::{
-    END_HEADERS, END_STREAM, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, greeting, headers,
-    read_frame,
+    DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, greeting,
+    headers, post, read_frame,
 };
 use crate::common::{connect_narrow, start_connected, start_narrow};
 use pellucid_http::{DisconnectCounts, DisconnectReason, Limits};
@@ -71,7 +71,7 @@ fn get(stream: u32, path: &str) -> Vec<u8> {
 }
 
 /// Reads until a frame of this kind and stream comes; returns its payload.
-fn await_frame(socket: &mut TcpStream, kind: u8, stream: u32) -> Vec<u8> {
+fn await_frame(socket: &mut impl Read, kind: u8, stream: u32) -> Vec<u8> {
     let begun = Instant::now();
     loop {
         assert!(begun.elapsed() < PATIENCE, "no frame of type {kind} came");
@@ -122,4 +122,42 @@ fn a_stream_that_waits_for_its_source_is_not_cut() {
     let stats = running.stats();
     assert_eq!(stats.cuts.streams[DisconnectReason::ResponseStalled], 0, "{:?}", stats.cuts);
     assert_eq!(stats.requests_in_flight, 1);
+}
+
+/// A client that takes a few bytes at a time.
+struct Unhurried(TcpStream);
+
+impl Read for Unhurried {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        std::thread::sleep(Duration::from_millis(75));
+        let bytes = room.len().min(4 * 1024);
+        self.0.read(&mut room[..bytes])
+    }
+}
+
+/// Regression: while responses waited for their client, its bodies were not read, but were refused
+/// as too slow.
+#[test]
+fn a_body_is_not_late_for_the_time_in_which_it_is_not_read() {
+    let limits = Limits {
+        exchange: Duration::from_secs(4),
+        response_bytes_per_second: 1,
+        ..Limits::default()
+    };
+    let running = start_narrow(limits, None);
+    let mut socket = connect_narrow(&running);
+    let wide = (1_u32 << 22).to_be_bytes();
+    let settings = frame(SETTINGS, 0, 0, &[&[0, 4][..], &wide].concat());
+    let mut bytes = [greeting(), settings, frame(WINDOW_UPDATE, 0, 0, &wide)].concat();
+    bytes.extend(frame(HEADERS, END_HEADERS, 1, &post("/")));
+    for stream in [3, 5, 7, 9, 11, 13] {
+        bytes.extend(get(stream, "/pieces"));
+    }
+    socket.write_all(&bytes).unwrap();
+    await_frame(&mut socket, DATA, 3);
+    // By now, more waits for the client than it will take within the time for an exchange.
+    socket.write_all(&frame(DATA, END_STREAM, 1, b"in time")).unwrap();
+    let head = await_frame(&mut Unhurried(socket), HEADERS, 1);
+    assert_eq!(head[0], 0x88, "`:status: 200` of the static table");
+    assert_eq!(running.cuts().streams[DisconnectReason::RequestSlow], 0);
 }

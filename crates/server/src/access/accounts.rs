@@ -63,7 +63,7 @@ pub(crate) struct Accounts {
     /// The secret that signs web tokens while the server is open. No server accepts such a token.
     open_secret: [u8; 32],
     state: ArcSwap<State>,
-    /// True if the file exists, but could not be read the last time.
+    /// True if the file existed and could not be read, until the next read that succeeds.
     is_doubtful: AtomicBool,
     /// The stamp of the file from which `state` was read; locked while the file is read.
     read: Mutex<Option<FileStamp>>,
@@ -99,7 +99,8 @@ impl Accounts {
 
     /// Returns true if requests need credentials now.
     pub(crate) fn is_enforced(&self) -> bool {
-        self.is_enforced.load(Ordering::Relaxed) || self.is_doubtful.load(Ordering::Relaxed)
+        // In this order: a doubt ends only after the accounts that it was about are enforced.
+        self.is_doubtful.load(Ordering::Acquire) || self.is_enforced.load(Ordering::Relaxed)
     }
 
     /// Checks the header `Authorization` without blocking. The time is in seconds since 1970.
@@ -203,21 +204,21 @@ impl Accounts {
         Ok(outcome)
     }
 
-    /// Reads the file again if it has changed. Returns true if it has.
+    /// Reads the file again if it has changed, or could not be read. Returns true if it was read.
     ///
     /// # Errors
     /// If the file cannot be read: the accounts stay as they were, and the next call tries again.
     pub(crate) fn refresh(&self) -> Result<bool, AccessError> {
         let mut read = self.read.lock();
         let stamp = self.file.stamp();
-        if stamp == *read {
+        if stamp == *read && !self.is_doubtful.load(Ordering::Relaxed) {
             return Ok(false);
         }
         let list = self.file.read();
-        // The file may have accounts: until it can be read, the server must not be open.
-        let is_doubtful =
-            list.is_err() && stamp.is_some() && self.authentication == Authentication::Auto;
-        self.is_doubtful.store(is_doubtful, Ordering::Relaxed);
+        if list.is_err() && stamp.is_some() && self.authentication == Authentication::Auto {
+            // The file may have accounts: until it can be read, the server must not be open.
+            self.is_doubtful.store(true, Ordering::Relaxed);
+        }
         let list = list?;
         let mut state = State::new(&list, self.jwt_secret.as_ref());
         let before = self.state.load();
@@ -231,6 +232,7 @@ impl Accounts {
             self.is_enforced.store(true, Ordering::Relaxed);
         }
         self.state.store(Arc::new(state));
+        self.is_doubtful.store(false, Ordering::Release);
         Ok(true)
     }
 }
@@ -348,12 +350,16 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use tempfile::TempDir;
 
     use super::*;
+    use crate::access::record::ACCOUNTS_MAX;
     use crate::access::rights::{Right, Scope};
 
     fn basic(name: &str, password: &str) -> Vec<u8> {
@@ -410,6 +416,54 @@ mod tests {
             assert!(accounts.refresh().unwrap() && accounts.account("ada").is_none());
             assert!(open.refresh().unwrap() && !open.is_enforced(), "it has no account now");
         });
+    }
+
+    fn set_mode(folder: &TempDir, mode: u32) {
+        let path = AccountFile::new(folder.path()).path();
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Regression: while accounts that had become readable were taken over, the server was open.
+    #[test]
+    fn a_server_that_reads_its_first_accounts_late_is_never_open_meanwhile() {
+        let folder = TempDir::new().unwrap();
+        let accounts = Accounts::open(folder.path(), Authentication::Auto, None).unwrap();
+        // So many that it takes a while to take them over.
+        let add_all = |list: &mut AccountList| {
+            let mut names = (0..ACCOUNTS_MAX).map(|number| number.to_string());
+            names.try_for_each(|name| list.add(AccountRecord::new(&name)?))
+        };
+        AccountFile::new(folder.path()).change(add_all).unwrap();
+        set_mode(&folder, 0o644);
+        assert!(accounts.refresh().is_err());
+        set_mode(&folder, 0o600);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert!(matches!(accounts.verify(None, 0), Verdict::Denied));
+                }
+            });
+            let refreshed = accounts.refresh();
+            is_over.store(true, Ordering::Relaxed);
+            assert!(refreshed.unwrap());
+        });
+    }
+
+    /// Regression: a change of the mode alone was not noticed, and a server that had become
+    /// doubtful without any accounts stayed closed when the file was removed.
+    #[test]
+    fn a_change_of_the_mode_and_the_removal_of_a_doubtful_file_are_noticed() {
+        let folder = TempDir::new().unwrap();
+        let open = Accounts::open(folder.path(), Authentication::Auto, None).unwrap();
+        let accounts = with_ada(&folder);
+        set_mode(&folder, 0o644);
+        assert!(accounts.refresh().is_err() && accounts.account("ada").is_some());
+        assert!(open.refresh().is_err() && open.is_enforced());
+        set_mode(&folder, 0o600);
+        assert!(accounts.refresh().unwrap() && !accounts.refresh().unwrap());
+        std::fs::remove_file(AccountFile::new(folder.path()).path()).unwrap();
+        assert!(open.refresh().unwrap() && !open.is_enforced());
     }
 
     #[test]

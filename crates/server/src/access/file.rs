@@ -40,6 +40,7 @@ pub struct AccountFile {
 pub(crate) struct FileStamp {
     inode: u64,
     length: u64,
+    mode: u32,
     modified: (i64, i64),
 }
 
@@ -134,6 +135,7 @@ impl AccountFile {
         Some(FileStamp {
             inode: metadata.ino(),
             length: metadata.len(),
+            mode: metadata.mode(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
         })
     }
