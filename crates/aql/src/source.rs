@@ -147,6 +147,8 @@ pub struct IndexRequest {
     pub range: IndexRange,
     /// True to read from the last entry to the first.
     pub reverse: bool,
+    /// True if the documents must come in the order of their values. Otherwise, any order will do.
+    pub ordered: bool,
 }
 
 /// A visitor of the documents of a [`Scan`].
@@ -219,7 +221,7 @@ pub trait Source: Send + Sync {
     /// The indexes of a collection, including the primary one.
     fn indexes(&self, collection: CollectionId) -> Vec<Index>;
 
-    /// The documents in a range of an index, in the order of the index.
+    /// The documents in a range of an index.
     ///
     /// # Errors
     /// Errors of the store.

@@ -164,6 +164,17 @@ impl Code {
         });
         is_pure
     }
+
+    /// True if it calls a function whose purpose is to end the query, also in a subquery.
+    fn may_fail(&self) -> bool {
+        let mut may_fail = false;
+        self.walk(&mut |code| match code {
+            Self::Call(function, _) => may_fail |= matches!(function.name, "FAIL" | "ASSERT"),
+            Self::Subquery(pipeline) => may_fail |= pipeline.nodes.iter().any(|node| node.may_fail),
+            _ => {}
+        });
+        may_fail
+    }
 }
 
 /// A sequence of nodes, the first of which returns one row.
@@ -191,6 +202,9 @@ pub(crate) struct Node {
     /// Its number, which is unique in a query and begins at 1.
     pub(crate) id: usize,
     pub(crate) kind: NodeKind,
+    /// True if filters must stay behind it, because they could prevent the error that it ends the
+    /// query with.
+    pub(crate) may_fail: bool,
     pub(crate) cost: f64,
     pub(crate) items: f64,
 }
@@ -226,6 +240,8 @@ pub(crate) struct IndexAccess {
     /// The upper bound of the next field: a value, and true if it is included.
     pub(crate) high: Option<(Code, bool)>,
     pub(crate) is_reverse: bool,
+    /// True if the order of the documents matters.
+    pub(crate) is_ordered: bool,
     /// True if the fields of the index suffice, so that documents are not read.
     pub(crate) is_covering: bool,
     pub(crate) filter: Vec<Code>,
@@ -244,6 +260,7 @@ impl IndexAccess {
             low: None,
             high: None,
             is_reverse: false,
+            is_ordered: false,
             is_covering: false,
             filter: Vec::new(),
             is_by_id: false,
@@ -343,6 +360,13 @@ impl NodeKind {
             | Self::Return { .. }
             | Self::NoResults => Vec::new(),
         }
+    }
+
+    /// True if one of its expressions calls a function whose purpose is to end the query.
+    pub(crate) fn may_fail(&self) -> bool {
+        let mut may_fail = false;
+        self.for_each_code(&mut |code| may_fail |= code.may_fail());
+        may_fail
     }
 
     /// Calls `visit` with each of its expressions.

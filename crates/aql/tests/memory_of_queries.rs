@@ -37,6 +37,8 @@ fn greedy() -> Vec<String> {
         "FOR i IN 1..100000 FOR d IN c COLLECT k = d._key INTO g RETURN [k, g]".into(),
         "FOR i IN 1..100000 FOR d IN c COLLECT k = i INTO g = d.text RETURN [k, g]".into(),
         "FOR i IN 1..100000 FOR d IN c COLLECT AGGREGATE u = UNIQUE([i, d]) RETURN u".into(),
+        "FOR i IN 1..100000 COLLECT k = i AGGREGATE m = MAX(CONCAT(i, REPEAT('x', 5000))) RETURN m"
+            .into(),
         "FOR i IN 1..100000 FOR d IN c SORT d.n, i DESC RETURN d".into(),
         "FOR i IN 1..100000 SORT CONCAT(REPEAT('x', 5000), i) RETURN i".into(),
         "FOR i IN 1..100000 RETURN DISTINCT REPEAT('x', i)".into(),

@@ -147,6 +147,11 @@ impl Changes {
         self.memory_bytes >= TRANSACTION_BYTES_MAX
     }
 
+    /// The bytes of all values that were written so far.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
     /// True if a batch of changes that need not be written together should end here.
     pub(crate) fn is_full(&self) -> bool {
         self.is_large() || self.value_bytes >= VALUE_BYTES_AT_ONCE

@@ -52,6 +52,10 @@ pub struct CollectionDefinition {
     pub storage: u64,
     /// Its indexes besides the primary one, oldest first.
     pub indexes: Vec<IndexDefinition>,
+    /// The newest sequence number of the store's changes before it was created or last truncated. A
+    /// follower that has seen no later one does not know of that. Zero if the store tells none.
+    #[serde(default)]
+    pub emptied_at: u64,
 }
 
 impl CollectionDefinition {
@@ -68,6 +72,7 @@ impl CollectionDefinition {
             allow_user_keys: true,
             storage: 0,
             indexes: Vec::new(),
+            emptied_at: 0,
         }
     }
 }

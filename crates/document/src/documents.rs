@@ -438,6 +438,7 @@ impl Documents {
             database: database.id,
             storage: self.next_tick()?,
             indexes,
+            emptied_at: self.storage.newest_sequence(),
             ..new
         };
         self.storage.change_collection(&definition, &[])?;
@@ -472,6 +473,7 @@ impl Documents {
         self.change_collection(collection, |definition| {
             let garbage = storage_prefix(definition.storage);
             definition.storage = self.next_tick()?;
+            definition.emptied_at = self.storage.newest_sequence();
             Ok(((), vec![garbage]))
         })
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::OverwriteMode as Overwrite;
+use pellucid_budget::{Budget, Share};
 use pellucid_store::Acknowledgement;
 use pellucid_value::json::{Parser, parse_packed, to_string};
 use pellucid_value::packed::{self, Builder};
@@ -29,6 +30,9 @@ const DETAILS_MAX: usize = 10_000;
 
 /// The most bytes of the error descriptions in a report: 16 MiB.
 const DETAILS_BYTES_MAX: usize = 16 << 20;
+
+/// The bytes of a document that waits besides its own: its place, and later its outcome.
+const PLACE_BYTES: usize = size_of::<(u64, Range<usize>)>() + size_of::<ImportOutcome>();
 
 /// The form of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +74,16 @@ pub struct ImportOptions {
     pub ignore_missing: bool,
     /// The acknowledgement of the writes.
     pub acknowledgement: Acknowledgement,
+    /// The budget from which a `complete` import takes its memory; no limit if `None`.
+    pub memory: Option<Budget>,
+}
+
+impl ImportOptions {
+    /// A share of the budget. Without `complete`, batches are small and take none.
+    fn share(&self) -> Option<Share> {
+        let budget = self.memory.as_ref().filter(|_| self.complete)?;
+        Some(budget.share(usize::MAX))
+    }
 }
 
 /// The report of an import.
@@ -104,6 +118,8 @@ struct Import<'a> {
     waiting: Vec<u8>,
     /// The position in the body and the range in `waiting` of each of them.
     places: Vec<(u64, Range<usize>)>,
+    /// The memory of both.
+    memory: Option<Share>,
 }
 
 /// The result of importing one document.
@@ -119,7 +135,8 @@ enum ImportOutcome {
 /// # Errors
 /// 400 or 600 for a body that does not have the form, before anything is written. The error of
 /// `check_cancelled`. With `complete`, the error of the first document that fails, or 32 for an
-/// import that is too large for one transaction. Errors of the store.
+/// import that is too large for one transaction or for the memory that is left. Errors of the
+/// store.
 pub fn import(
     documents: &Arc<Documents>,
     collection: &Arc<Collection>,
@@ -138,6 +155,7 @@ pub fn import(
         details_bytes: 0,
         waiting: Vec::new(),
         places: Vec::new(),
+        memory: options.share(),
     };
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     let form = match options.form {
@@ -303,11 +321,11 @@ impl Import<'_> {
             let text = packed::open(document).map(to_string).unwrap_or_default();
             return self.unparsable(number, text.as_bytes());
         };
+        let prefixed = self.with_prefixes(object)?;
+        let document = prefixed.as_deref().unwrap_or(document);
+        take(&mut self.memory, document.len() + PLACE_BYTES)?;
         let begin = self.waiting.len();
-        match self.with_prefixes(object)? {
-            Some(document) => self.waiting.extend_from_slice(&document),
-            None => self.waiting.extend_from_slice(document),
-        }
+        self.waiting.extend_from_slice(document);
         self.places.push((number, begin..self.waiting.len()));
         if self.options.complete && self.places.len().is_multiple_of(DOCUMENTS_AT_ONCE) {
             (self.check_cancelled)()?;
@@ -437,6 +455,7 @@ impl Import<'_> {
             timeline,
             |transaction, timeline| {
                 let mut outcomes = Vec::with_capacity(places.len());
+                let (mut memory, mut value_bytes) = (self.options.share(), 0);
                 transaction.changes_mut().reserve(places.len().min(DOCUMENTS_AT_ONCE));
                 for (number, (position, place)) in places.iter().enumerate() {
                     if number > 0 && number.is_multiple_of(DOCUMENTS_AT_ONCE) {
@@ -452,6 +471,9 @@ impl Import<'_> {
                         }
                         outcome => outcomes.push(outcome),
                     }
+                    let before = value_bytes;
+                    value_bytes = transaction.changes().value_bytes();
+                    take(&mut memory, value_bytes - before)?;
                     match self.options.complete {
                         true if transaction.changes().is_large() => {
                             return Err(too_large_for_one());
@@ -526,6 +548,15 @@ impl Import<'_> {
             Err(error) => ImportOutcome::Refused(error),
         }
     }
+}
+
+/// Takes memory from a share, if there is one.
+///
+/// # Errors
+/// 32 if there is not enough.
+fn take(memory: &mut Option<Share>, bytes: usize) -> Result<()> {
+    let taken = memory.as_mut().map_or(Ok(()), |memory| memory.take(bytes));
+    taken.map_err(|error| DocumentError::new(ErrorNumber::RESOURCE_LIMIT, error.to_string()))
 }
 
 /// True if the store refused a batch because of its size.

@@ -203,22 +203,24 @@ impl Index {
         true
     }
 
-    /// True if the entry with the key `entry` belongs to values of the document within `range`.
-    pub(crate) fn has_within(
+    /// The key before the cut of the document's entry with the key `entry`; `None` if it is not
+    /// within `range`.
+    pub(crate) fn uncut_key(
         &self,
         document: ObjectRef<'_>,
         key: &str,
         entry: &[u8],
-        range: &KeyRange,
-    ) -> bool {
+        range: Option<&KeyRange>,
+    ) -> Option<Vec<u8>> {
         let sparse = self.definition.sparse;
         let values: Vec<_> =
             self.fields.iter().map(|field| field.values(document, sparse)).collect();
         // A stored document has at most `ENTRIES_MAX` entries.
         let count = values.iter().map(Vec::len).product::<usize>().min(ENTRIES_MAX);
-        (0..count)
-            .filter_map(|number| self.uncut(&values, number))
-            .any(|uncut| range.holds(&uncut) && self.entry_of(uncut, key).key == entry)
+        (0..count).filter_map(|number| self.uncut(&values, number)).find(|uncut| {
+            range.is_none_or(|range| range.holds(uncut))
+                && self.entry_of(uncut.clone(), key).key == entry
+        })
     }
 
     /// The prefix of the keys of all entries in a range that has one value for each field; for a

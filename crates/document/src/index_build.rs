@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Acknowledgement, Condition, Operation};
+use pellucid_store::{Acknowledgement, Condition, Operation, StoreError};
 
 use crate::collection::{Collection, CollectionSchema};
 use crate::definition::{IndexDefinition, IndexKind, IndexState};
@@ -194,9 +194,22 @@ fn fill_some(
         .map(|entry| Operation { condition, ..Operation::plain(&entry.key, Some(&entry.value)) })
         .collect();
     if !operations.is_empty() {
-        documents.storage().write(&operations, Acknowledgement::Os)?;
+        write_entries(documents, &operations)?;
     }
     Ok(true)
+}
+
+/// Writes entries, in several batches if they are too much for one.
+fn write_entries(documents: &Documents, operations: &[Operation<'_>]) -> Result<()> {
+    let written = documents.storage().write(operations, Acknowledgement::Os);
+    match written.as_ref().err().and_then(|error| error.cause.as_deref()) {
+        Some(StoreError::Unacceptable(_)) if operations.len() > 1 => {
+            let (first, rest) = operations.split_at(operations.len() / 2);
+            write_entries(documents, first)?;
+            write_entries(documents, rest)
+        }
+        _ => written.map(drop),
+    }
 }
 
 /// The entries that the next documents lack; `None` after the last document.

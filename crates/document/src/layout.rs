@@ -142,6 +142,21 @@ pub(crate) fn document_of_entry(key: &[u8]) -> Option<&[u8]> {
     rest.get(rest.len().checked_sub(usize::from(*length))?..)
 }
 
+/// The encoded fields in the key of an entry, behind the prefix of its index; `None` if they may be
+/// cut.
+pub(crate) fn whole_fields(key: &[u8], prefix_length: usize) -> Option<&[u8]> {
+    let end = lookup_prefix(key).unwrap_or(key.len());
+    key.get(prefix_length..end).filter(|fields| fields.len() < FIELDS_BYTES_MAX)
+}
+
+/// The length of an entry's key up to the cut; `None` if the fields end before. Entries that are
+/// equal up to the cut need not be in the order of their values.
+pub(crate) fn length_to_cut(key: &[u8], prefix_length: usize) -> Option<usize> {
+    let length = prefix_length + FIELDS_KEPT_BYTES;
+    let reaches_cut = key.len() >= length && lookup_prefix(key).unwrap_or(key.len()) >= length;
+    reaches_cut.then_some(length)
+}
+
 /// Appends a number in an encoding whose byte order is the order of the numbers.
 fn push_number(key: &mut Vec<u8>, number: u64) {
     let bytes = number.to_be_bytes();
@@ -161,6 +176,7 @@ mod tests {
         key.extend_from_slice(b"fields");
         push_document(&mut key, b"the-key");
         assert_eq!(document_of_entry(&key), Some(&b"the-key"[..]));
+        assert_eq!(whole_fields(&key, index_prefix(7, 8, false).len()), Some(&b"fields"[..]));
         assert_eq!(lookup_prefix(&key), Some(key.len() - b"the-key".len() - 1));
         assert_eq!(lookup_prefix(&index_prefix(7, 8, true)), None, "a key of a unique index");
         assert_eq!(lookup_prefix(&documents_prefix(7)), None);
@@ -179,6 +195,7 @@ mod tests {
             key.push(last);
             bound_fields(&mut key, length);
             assert_eq!(key.len(), length + FIELDS_BYTES_MAX);
+            assert_eq!(whole_fields(&key, length), None);
             key
         };
         assert_eq!(long(1), long(1));

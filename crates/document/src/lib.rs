@@ -17,6 +17,7 @@ mod collection;
 mod collection_scan;
 mod commit;
 mod contents;
+mod cut_entries;
 mod database;
 mod definition;
 mod documents;

@@ -13,6 +13,7 @@ use pellucid_value::Value;
 
 use crate::collection::{Collection, CollectionSchema};
 use crate::commit::CommitSequences;
+use crate::cut_entries::CutEntries;
 use crate::database::Database;
 use crate::definition::IndexKind;
 use crate::documents::Documents;
@@ -238,7 +239,18 @@ impl QueryData {
         if let Some(key) = index.key_of_all(&request.range) {
             let is_unique = index.definition.unique;
             let source = EntrySource::of_key(self.reads()?, &key, is_unique, request.reverse)?;
-            return Ok(IndexWalk { snapshot, table, shape, index, tally, keys: None, key, source });
+            let (keys, order) = (None, None);
+            return Ok(IndexWalk {
+                snapshot,
+                table,
+                shape,
+                index,
+                tally,
+                keys,
+                order,
+                key,
+                source,
+            });
         }
         let (low, high) = request.range.key_bounds();
         let keys = KeyRange::new(&index.prefix, &low, &high);
@@ -249,7 +261,8 @@ impl QueryData {
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
         let source = EntrySource::Scan(snapshot.scan(table, range).map_err(store_error)?);
         let (key, keys) = (Vec::new(), keys.is_wider().then_some(keys));
-        Ok(IndexWalk { snapshot, table, shape, index, tally, keys, key, source })
+        let order = request.ordered.then(|| CutEntries::new(request.reverse, self.is_light));
+        Ok(IndexWalk { snapshot, table, shape, index, tally, keys, order, key, source })
     }
 
     /// Scans documents by their keys, which are in byte order.

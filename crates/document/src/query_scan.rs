@@ -9,10 +9,11 @@ use pellucid_store::{Object, Scan, Snapshot, Table};
 use pellucid_value::{Ref, Value, index_key};
 
 use crate::collection::CollectionSchema;
+use crate::cut_entries::CutEntries;
 use crate::error::{DocumentError, store_error};
 use crate::index::Index;
 use crate::index_range::KeyRange;
-use crate::layout::document_of_entry;
+use crate::layout::{document_of_entry, length_to_cut, whole_fields};
 use crate::query_counters::QueryCounters;
 use crate::revision::revision_of;
 use crate::stored_document::{object_of, reveal_into};
@@ -123,6 +124,8 @@ pub(crate) struct IndexWalk {
     pub(crate) tally: Option<Arc<QueryCounters>>,
     /// The exact range, if the scan covers more than it.
     pub(crate) keys: Option<KeyRange>,
+    /// The order of entries that are cut, if it matters.
+    pub(crate) order: Option<CutEntries>,
     /// The prefix of the keys of all wanted entries, if the query names one value for each field;
     /// for a unique index, the key of the only entry. Empty for other ranges.
     pub(crate) key: Vec<u8>,
@@ -208,32 +211,71 @@ fn document_key<'a>(entry: &'a [u8], object: &'a Option<Object>) -> &'a [u8] {
 /// The next step of a walk over an index.
 enum Step {
     Document(Object),
-    /// An entry outside the range. Its key is cut, so that only its document told that.
-    Beside,
+    /// An entry that has the values of all fields.
+    Values,
+    /// An entry whose key is cut, so that its document had to be read: it is outside the range, or
+    /// waits for others to be put in order.
+    NoDocument,
     End,
 }
 
 impl IndexWalk {
-    /// Takes the next entry. An entry outside the range is a step of its own, because there may be
-    /// any number of them, and the query must be able to stop in between.
-    fn next(&mut self) -> Result<Step, QueryError> {
-        let tally = self.tally.as_deref();
+    /// Takes the next entry. If `values` are given, they are filled from the entry where it has
+    /// them. An entry without a document is a step of its own, because there may be any number of
+    /// them, and the query must be able to stop in between.
+    fn next(&mut self, values: Option<&mut Vec<Value>>) -> Result<Step, QueryError> {
+        let (index, order, tally) = (&self.index, &mut self.order, self.tally.as_deref());
         let reads = SnapshotReader { snapshot: &*self.snapshot, table: self.table, tally };
-        let is_unique = self.index.definition.unique;
-        let Some((entry, object)) = self.source.next(&self.key, is_unique)? else {
-            return Ok(Step::End);
+        if let Some(key) = order.as_mut().and_then(CutEntries::next_document) {
+            return reads.document(&self.shape, &key).map(Step::Document);
+        }
+        let Some((entry, object)) = self.source.next(&self.key, index.definition.unique)? else {
+            let ends_group = order.as_mut().is_some_and(|order| order.end_group(None));
+            return Ok(if ends_group { Step::NoDocument } else { Step::End });
         };
         let key = document_key(entry, &object);
         reads.count_entry();
-        let found = reads.document(&self.shape, key)?;
-        if let Some(keys) = &self.keys {
-            let (document, key) = (object_of(&found.value)?, String::from_utf8_lossy(key));
-            if !self.index.has_within(document, &key, entry, keys) {
-                return Ok(Step::Beside);
+        let cut = order.as_ref().and_then(|_| length_to_cut(entry, index.prefix.len()));
+        if cut.is_none() {
+            if order.as_mut().is_some_and(|order| order.end_group(Some(key))) {
+                return Ok(Step::NoDocument);
+            }
+            if values.is_some_and(|values| read_values(index, entry, values)) {
+                return Ok(Step::Values);
             }
         }
-        Ok(Step::Document(found))
+        let found = reads.document(&self.shape, key)?;
+        if cut.is_none() && self.keys.is_none() {
+            return Ok(Step::Document(found));
+        }
+        let (document, name) = (object_of(&found.value)?, String::from_utf8_lossy(key));
+        let uncut = index.uncut_key(document, &name, entry, self.keys.as_ref());
+        // The zeros of an unreadable page may look like other values.
+        found.value.check_read().map_err(store_error)?;
+        match (uncut, cut, order) {
+            (Some(uncut), Some(length), Some(order)) => order.add(uncut, length, key)?,
+            (Some(_), ..) => return Ok(Step::Document(found)),
+            (None, ..) => {}
+        }
+        Ok(Step::NoDocument)
     }
+}
+
+/// Fills `values` with the fields of an entry. Returns false if its key does not hold all of them,
+/// or not exactly.
+fn read_values(index: &Index, entry: &[u8], values: &mut Vec<Value>) -> bool {
+    values.clear();
+    let mut rest = whole_fields(entry, index.prefix.len()).unwrap_or_default();
+    for _ in &index.fields {
+        match index_key::decode(rest) {
+            Some((decoded, length)) if decoded.is_exact => {
+                values.push(decoded.value);
+                rest = &rest[length..];
+            }
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// A scan over documents in the order of an index.
@@ -245,9 +287,9 @@ pub(crate) struct EntryScan {
 impl AqlScan for EntryScan {
     fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError> {
         for _ in 0..DOCUMENTS_AT_ONCE {
-            let object = match self.walk.next()? {
+            let object = match self.walk.next(None)? {
                 Step::Document(object) => object,
-                Step::Beside => continue,
+                Step::Values | Step::NoDocument => continue,
                 Step::End => return Ok(false),
             };
             let shape = &self.walk.shape;
@@ -266,37 +308,15 @@ pub(crate) struct ValueScan {
 }
 
 impl ValueScan {
-    /// Fills `values` from the next entry. Returns false at the end.
-    fn next(&mut self) -> Result<bool, QueryError> {
-        let IndexWalk { snapshot, table, shape, index, tally, source, key, .. } = &mut self.walk;
-        let reads =
-            SnapshotReader { snapshot: &**snapshot, table: *table, tally: tally.as_deref() };
-        self.values.clear();
-        let Some((entry, object)) = source.next(key, index.definition.unique)? else {
-            return Ok(false);
+    /// Fills `values` from the document of an entry that does not have them.
+    fn read_document(&mut self, object: &Object) -> Result<(), QueryError> {
+        let document = Ref::Object(object_of(&object.value)?);
+        let value = |path: &[String]| {
+            path.iter().fold(document, |value, name| value.attribute(name)).to_value()
         };
-        reads.count_entry();
-        let mut rest = &entry[index.prefix.len()..];
-        for _ in &index.fields {
-            match index_key::decode(rest) {
-                Some((decoded, length)) if decoded.is_exact => {
-                    self.values.push(decoded.value);
-                    rest = &rest[length..];
-                }
-                _ => break,
-            }
-        }
-        if self.values.len() < index.fields.len() {
-            // The key does not hold all values, or not exactly; the document does.
-            let found = reads.document(shape, document_key(entry, &object))?;
-            let document = Ref::Object(object_of(&found.value)?);
-            let value = |path: &[String]| {
-                path.iter().fold(document, |value, name| value.attribute(name)).to_value()
-            };
-            self.values.clear();
-            self.values.extend(index.fields.iter().map(|field| value(&field.path)));
-        }
-        Ok(true)
+        self.values.clear();
+        self.values.extend(self.walk.index.fields.iter().map(|field| value(&field.path)));
+        object.value.check_read().map_err(store_error)
     }
 }
 
@@ -306,8 +326,11 @@ impl FieldScan for ValueScan {
         visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
     ) -> Result<bool, QueryError> {
         for _ in 0..DOCUMENTS_AT_ONCE {
-            if !self.next()? {
-                return Ok(false);
+            match self.walk.next(Some(&mut self.values))? {
+                Step::Values => {}
+                Step::Document(object) => self.read_document(&object)?,
+                Step::NoDocument => continue,
+                Step::End => return Ok(false),
             }
             if visit(&self.values).is_break() {
                 break;

@@ -80,6 +80,12 @@ impl Storage {
         }
     }
 
+    /// The newest sequence number of the store's changes; zero if it tells none.
+    pub(crate) fn newest_sequence(&self) -> u64 {
+        let feed = self.store.local().and_then(|local| local.change_feed());
+        feed.map_or(0, |feed| feed.newest_sequence())
+    }
+
     /// The object under a key.
     pub(crate) fn get(&self, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         self.store.get(self.table, key, timeline)

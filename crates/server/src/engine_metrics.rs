@@ -25,6 +25,16 @@ pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
             None => families.push(Family { name, help, samples: vec![sample] }),
         }
     });
+    let troubles = [
+        ("part=\"ledger\"", stats.ledger.trouble.is_some()),
+        ("part=\"collection\"", stats.collection_trouble.is_some()),
+    ];
+    let samples = troubles.map(|(labels, is_there)| (labels.to_owned(), f64::from(is_there)));
+    families.push(Family {
+        name: "pellucid_engine_trouble".to_owned(),
+        help: "1 while jobs fail or are put off; /_admin/engine has the reason.",
+        samples: samples.to_vec(),
+    });
     families
 }
 
@@ -96,8 +106,9 @@ mod tests {
         stats.reads.levels = vec![Default::default(); 2];
         let compaction = JobFigures { runs: 3, build_ns: 2_000_000_000, ..JobFigures::default() };
         stats.ledger.levels[1].compaction = compaction;
+        stats.collection_trouble = Some("no space".to_owned());
         let families = families(&stats);
-        assert_eq!(families.len(), 31, "docs/engine-account.md has those");
+        assert_eq!(families.len(), 32, "docs/engine-account.md has those");
         let samples = |name: &str| {
             let family = families.iter().find(|family| family.name == name);
             family.map(|family| family.samples.clone()).unwrap_or_default()
@@ -110,5 +121,8 @@ mod tests {
         let steps = samples("pellucid_engine_read_step_samples_total");
         let filter = ("part=\"level_1\",step=\"filter\"".to_owned(), 0.0);
         assert!(steps.contains(&filter) && steps.len() == 2 * 6 + 3, "{steps:?}");
+        let troubles = [("part=\"ledger\"", 0.0), ("part=\"collection\"", 1.0)];
+        let troubles = troubles.map(|(labels, value)| (labels.to_owned(), value));
+        assert_eq!(samples("pellucid_engine_trouble"), troubles);
     }
 }

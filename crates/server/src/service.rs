@@ -386,6 +386,7 @@ impl Api {
                 false => Reply::line(200, "there already").into(),
             });
         }
+        tables.check_others()?;
         let (table, entities) = (tables.find(name)?, Arc::clone(&self.entities));
         let Some(place) = tables.emptying.take() else {
             let line = "a table is being emptied already: one is at a time";
@@ -411,7 +412,9 @@ impl Api {
         }
         match self.documents.readable_collection(database, name, &self.caller) {
             Ok(collection) => {
-                let content = Content::of_collection(collection, database.clone().into_owned());
+                let memory = self.documents.memory().clone();
+                let database = database.clone().into_owned();
+                let content = Content::of_collection(collection, database, memory);
                 self.changes.answer(&query, content, &self.caller, exchange)
             }
             Err(error) => Ok(Reply::from(error).into()),

@@ -208,6 +208,10 @@ impl Quantifier<Code> {
         row: &[Value],
         run: &mut QueryRun,
     ) -> Result<bool> {
+        let is_in = matches!(operator, BinaryOperator::In | BinaryOperator::NotIn);
+        if is_in && right.view().as_array().is_none() {
+            return Ok(false);
+        }
         let negated = negated(operator).filter(|_| matches!(self, Self::All));
         Ok(match self {
             // It holds for all elements if the opposite holds for none.
@@ -238,7 +242,8 @@ impl Quantifier<Code> {
     }
 }
 
-/// The operator that holds where this one does not.
+/// The operator that holds where this one does not; for `IN` and `NOT IN`, the right operand is an
+/// array.
 fn negated(operator: BinaryOperator) -> Option<BinaryOperator> {
     Some(match operator {
         BinaryOperator::Equal => BinaryOperator::NotEqual,
@@ -331,7 +336,9 @@ impl ArrayPredicate<Code> {
     fn compute(&self, row: &[Value], run: &mut QueryRun) -> Result<Value> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
-        let all = list.view().as_array().map_or(0, ArrayRef::len);
+        let Some(all) = list.view().as_array().map(ArrayRef::len) else {
+            return Ok(Value::Bool(false));
+        };
         run.memory.take(list.own_bytes() + all * size_of::<Value>())?;
         let elements = list.elements();
         let mut holding = 0;

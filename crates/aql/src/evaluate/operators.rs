@@ -27,7 +27,8 @@ pub(crate) fn compare_by(
         BinaryOperator::Greater => compare(left, right, run)? == Ordering::Greater,
         BinaryOperator::GreaterEqual => compare(left, right, run)? != Ordering::Less,
         BinaryOperator::In => contains(left, right, run)?,
-        BinaryOperator::NotIn => !contains(left, right, run)?,
+        // In ArangoDB, an operand that is no array makes both false.
+        BinaryOperator::NotIn => right.as_array().is_some() && !contains(left, right, run)?,
         _ => false,
     })
 }

@@ -26,8 +26,9 @@ struct Group {
 /// The state of an aggregate.
 enum AggregateState {
     Count(u64),
-    /// The least or the greatest value.
-    Extreme(Option<Value>),
+    /// The least or the greatest value, and the bytes that count for it: those of the largest one
+    /// so far.
+    Extreme(Option<Value>, usize),
     Sum {
         sum: f64,
         whole: Option<i128>,
@@ -153,7 +154,7 @@ impl AggregateState {
     fn new(aggregator: Aggregator) -> Self {
         match aggregator {
             Aggregator::Count => Self::Count(0),
-            Aggregator::Min | Aggregator::Max => Self::Extreme(None),
+            Aggregator::Min | Aggregator::Max => Self::Extreme(None, 0),
             Aggregator::Sum | Aggregator::Average => {
                 Self::Sum { sum: 0.0, whole: Some(0), count: 0, is_number: true }
             }
@@ -168,7 +169,7 @@ impl AggregateState {
     fn add(&mut self, aggregator: Aggregator, mut value: Value) -> usize {
         match self {
             Self::Count(count) => *count += 1,
-            Self::Extreme(extreme) => {
+            Self::Extreme(extreme, bytes) => {
                 if value.kind() == pellucid_value::Kind::Null {
                     return 0;
                 }
@@ -182,7 +183,10 @@ impl AggregateState {
                     .is_none_or(|known| compare(value.view(), known.view()) == wanted);
                 if is_better {
                     value.let_go();
+                    let more = value.size_bytes().saturating_sub(*bytes);
+                    *bytes += more;
                     *extreme = Some(value);
+                    return more;
                 }
             }
             Self::Sum { sum, whole, count, is_number } => match value.kind() {
@@ -221,7 +225,7 @@ impl AggregateState {
     fn finish(self, aggregator: Aggregator, run: &mut QueryRun) -> Result<Value> {
         Ok(match self {
             Self::Count(count) => Value::Int(i64::try_from(count).unwrap_or(i64::MAX)),
-            Self::Extreme(extreme) => extreme.unwrap_or_default(),
+            Self::Extreme(extreme, _) => extreme.unwrap_or_default(),
             Self::Sum { is_number: false, .. } => Value::Null,
             Self::Sum { sum, count, .. } if aggregator == Aggregator::Average => {
                 if count == 0 {

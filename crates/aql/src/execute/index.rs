@@ -206,7 +206,8 @@ fn begin(access: &IndexAccess, range: IndexRange, run: &mut QueryRun) -> Result<
     run.stats.seeks += 1;
     run.stats.cursors_created += 1;
     let collection = access.collection.id;
-    let request = IndexRequest { index: access.index.id, range, reverse: access.is_reverse };
+    let (reverse, ordered) = (access.is_reverse, access.is_ordered);
+    let request = IndexRequest { index: access.index.id, range, reverse, ordered };
     if access.is_covering
         && let Some(scan) = run.source.index_fields(collection, &request)?
     {

@@ -134,8 +134,8 @@ impl PointQuery<'_> {
             (stats.seeks, stats.cursors_created) = (1, 1);
             let (low, high) = (Bound::Unbounded, Bound::Unbounded);
             let range = IndexRange { equal, low, high };
-            let request =
-                IndexRequest { index: access.index.id, range, reverse: access.is_reverse };
+            let (reverse, ordered) = (access.is_reverse, access.is_ordered);
+            let request = IndexRequest { index: access.index.id, range, reverse, ordered };
             source.index_visit(access.collection.id, &request, writer)?;
         }
         stats.scanned_index = writer.values;

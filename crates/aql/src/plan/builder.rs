@@ -68,7 +68,8 @@ impl<'a> Builder<'a> {
             return Err(QueryError::new(number::TOO_MUCH_NESTING, message));
         }
         self.run.memory.take(size_of::<Node>())?;
-        self.nodes.push(Node { id: self.next_id, kind, cost: 0.0, items: 0.0 });
+        let may_fail = kind.may_fail();
+        self.nodes.push(Node { id: self.next_id, kind, may_fail, cost: 0.0, items: 0.0 });
         self.next_id += 1;
         Ok(())
     }
@@ -95,12 +96,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// True if a node of the current query writes to the collection.
-    pub(super) fn has_written(&self, collection: &Collection) -> bool {
-        self.nodes.iter().any(|node| match &node.kind {
-            NodeKind::Write(write) => write.collection.id == collection.id,
-            NodeKind::Upsert(upsert) => upsert.collection.id == collection.id,
-            _ => false,
-        })
+    /// True if a statement before this point of the query writes to a collection that `is_meant`
+    /// accepts.
+    pub(super) fn has_written(&self, is_meant: impl Fn(&Collection) -> bool) -> bool {
+        let mut collections = self.collections.iter();
+        collections.any(|(known, access)| *access == Access::Write && is_meant(known))
     }
 }

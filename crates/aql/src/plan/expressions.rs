@@ -203,6 +203,9 @@ fn plan_call(builder: &mut Builder<'_>, name: &str, arguments: &[Expression]) ->
         );
         return Err(QueryError::new(number::FUNCTION_ARGUMENT_NUMBER, message));
     }
+    if matches!(function.name, "DOCUMENT" | "COLLECTION_COUNT") && builder.has_written(|_| true) {
+        return Err(access_after_write(&format!("function '{upper}()'")));
+    }
     let mut codes = Vec::new();
     for argument in arguments {
         codes.push(match named_collection(builder, argument)? {
@@ -236,8 +239,17 @@ pub(super) fn named_collection(
         _ => return Ok(None),
     };
     let collection = builder.collection(&name)?;
+    if builder.has_written(|written| written.id == collection.id) {
+        return Err(access_after_write(&format!("collection '{}'", collection.name)));
+    }
     builder.note(&collection, Access::Read);
     Ok(Some(collection))
+}
+
+/// Makes the error for a read after a write, which the read would not see.
+fn access_after_write(reader: &str) -> QueryError {
+    let message = format!("access after data-modification by {reader}");
+    QueryError::new(number::ACCESS_AFTER_MODIFICATION, message)
 }
 
 /// Plans an operand of an operator. A bind variable that is compared becomes a variable of the

@@ -3,7 +3,7 @@
 use super::builder::Builder;
 use crate::Result;
 use crate::parse::ast::BinaryOperator;
-use crate::tree::{Code, NodeKind};
+use crate::tree::{Code, Node, NodeKind, Slot};
 
 /// Adds a filter. Each part of a conjunction is placed at the first node where all its variables
 /// are known.
@@ -24,18 +24,19 @@ fn place_filter(builder: &mut Builder<'_>, code: Code) -> Result<()> {
     let mut place = builder.nodes.len();
     if code.is_pure() {
         let slots = code.slots();
-        let stays_behind = |kind: &NodeKind| {
+        let stays_behind = |node: &Node| {
             let is_barrier = !matches!(
-                kind,
+                node.kind,
                 NodeKind::EnumerateCollection { .. }
                     | NodeKind::EnumerateList { .. }
                     | NodeKind::Calculation { .. }
                     | NodeKind::Filter { .. }
                     | NodeKind::Sort { .. }
             );
-            is_barrier || kind.slots_set().iter().any(|slot| slots.contains(slot))
+            let sets = |slot: &Slot| slots.contains(slot);
+            is_barrier || node.may_fail || node.kind.slots_set().iter().any(sets)
         };
-        while place > 0 && !stays_behind(&builder.nodes[place - 1].kind) {
+        while place > 0 && !stays_behind(&builder.nodes[place - 1]) {
             place -= 1;
         }
         // Filters keep their order among themselves.

@@ -102,7 +102,7 @@ fn use_order(
     if let Some(access) = access {
         let equal = access.matches.iter().all(|found| matches!(found, Match::Equal(_)));
         if equal && is_sorted_by(&access.index, access.matches.len(), &paths) {
-            access.is_reverse = is_reverse;
+            (access.is_reverse, access.is_ordered) = (is_reverse, true);
             drop_sort(builder, sort);
         }
         return;
@@ -123,7 +123,8 @@ fn use_order(
     };
     let Some(index) = indexes.iter().find(fits).filter(|_| is_limited) else { return };
     let whole = IndexAccess::new(collection, slot, index);
-    *access = Some(IndexAccess { is_reverse, filter: filter.to_vec(), ..whole });
+    let filter = filter.to_vec();
+    *access = Some(IndexAccess { is_reverse, is_ordered: true, filter, ..whole });
     drop_sort(builder, sort);
 }
 

@@ -30,7 +30,7 @@ use variables::Variables;
 
 use crate::query_run::{QueryRun, Warning};
 use crate::tree::{NodeKind, Pipeline, Slot};
-use crate::{Collection, KillSwitch, ParsedQuery, QueryOptions, Result, Source};
+use crate::{Collection, KillSwitch, ParsedQuery, QueryOptions, Result, Source, number};
 
 /// A query that is ready to run: bound to values, collections and indexes.
 #[derive(Debug)]
@@ -84,8 +84,15 @@ impl Plan {
         options: &QueryOptions,
         kill: &KillSwitch,
     ) -> Result<(Self, Option<ReuseConditions>)> {
-        let run = QueryRun::new(Arc::clone(source), options.clone(), kill.clone());
-        let (plan, dependence) = plan(parsed, BindVariables::new(bind_variables, true), run)?;
+        let planned = |serves_again| {
+            let run = QueryRun::new(Arc::clone(source), options.clone(), kill.clone());
+            plan(parsed, BindVariables::new(bind_variables, serves_again), run)
+        };
+        let (plan, dependence) = match planned(true) {
+            // Where a constant is needed, a bind variable cannot be a variable of the plan.
+            Err(error) if error.number() != number::KILLED => planned(false)?,
+            reusable => reusable?,
+        };
         let reuse = dependence.filter(|_| plan.warnings.is_empty()).and_then(|dependence| {
             let collections = plan.collections().map(|(name, _)| name);
             ReuseConditions::of(dependence, collections, &**source)

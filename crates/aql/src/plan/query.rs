@@ -80,11 +80,6 @@ fn plan_statement(builder: &mut Builder<'_>, statement: &Statement) -> Result<()
 
 fn plan_for(builder: &mut Builder<'_>, variable: &str, list: &Expression) -> Result<()> {
     if let Some(collection) = named_collection(builder, list)? {
-        if builder.has_written(&collection) {
-            let message =
-                format!("access after data-modification by collection '{}'", collection.name);
-            return Err(QueryError::new(number::ACCESS_AFTER_MODIFICATION, message));
-        }
         let slot = builder.declare(variable)?;
         let filter = Vec::new();
         return builder.push(NodeKind::EnumerateCollection { collection, slot, filter });

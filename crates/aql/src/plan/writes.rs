@@ -20,11 +20,10 @@ fn plan_target(builder: &mut Builder<'_>, target: &Target) -> Result<Collection>
         Target::Bind(name) => builder.binds.fix_collection(name)?,
     };
     let collection = builder.collection(&name)?;
-    if builder.has_written(&collection) {
+    if builder.has_written(|written| written.id == collection.id) {
         let message = format!("multiple modifications of collection '{name}' in one query");
         return Err(QueryError::new(number::ACCESS_AFTER_MODIFICATION, message));
     }
-    builder.note(&collection, Access::Write);
     Ok(collection)
 }
 
@@ -43,6 +42,7 @@ pub(super) fn plan_write(builder: &mut Builder<'_>, write: &ast::Write) -> Resul
     let statement = write.kind.node_name().trim_end_matches("Node").to_uppercase();
     let options = plan_write_options(builder, write.options.as_ref(), &statement)?;
     let (old, new) = declare_results(builder);
+    builder.note(&collection, Access::Write);
     let kind = write.kind;
     let write = Write { kind, collection, document, with, options, old, new };
     builder.push(NodeKind::Write(Box::new(write)))
@@ -65,6 +65,7 @@ pub(super) fn plan_upsert(builder: &mut Builder<'_>, upsert: &ast::Upsert) -> Re
     let search = plan_search(builder, &collection, found, condition.clone())?;
     let (old, new) = declare_results(builder);
     let update = plan_expression(builder, &upsert.update)?;
+    builder.note(&collection, Access::Write);
     let is_replace = upsert.is_replace;
     let condition = (found, condition);
     builder.push(NodeKind::Upsert(Box::new(Upsert {

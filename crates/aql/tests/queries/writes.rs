@@ -58,6 +58,20 @@ fn writes_are_made_before_a_statement_that_needs_no_rows() {
 }
 
 #[test]
+fn a_write_reads_its_own_collection_before_it_writes() {
+    for text in [
+        "FOR d IN people INSERT {n: LENGTH(people), d: DOCUMENT(people, d._key)} INTO people \
+         RETURN NEW.n",
+        "FOR d IN people UPDATE d WITH {n: LENGTH(FOR p IN people RETURN 1)} IN people \
+         RETURN NEW.n",
+        "FOR d IN people UPSERT {_key: d._key} INSERT {} UPDATE {n: LENGTH(people)} IN people \
+         RETURN NEW.n",
+    ] {
+        assert_eq!(query(&people(), text).result.to_json(), "[5,5,5,5,5]", "{text}");
+    }
+}
+
+#[test]
 fn a_query_that_fails_writes_nothing() {
     let source = people();
     let error = run(&source, "FOR i IN [1, 2, 2] INSERT {_key: TO_STRING(i)} INTO empty").err();
@@ -107,6 +121,17 @@ fn errors_of_writes_have_their_numbers() {
         ("UPDATE {a: 1} IN people", 1226),
         ("INSERT {} INTO no", number::COLLECTION_NOT_FOUND),
         ("INSERT {} INTO people FOR p IN people RETURN p", number::ACCESS_AFTER_MODIFICATION),
+        ("INSERT {} INTO people INSERT {} INTO people", number::ACCESS_AFTER_MODIFICATION),
+        (
+            "INSERT {} INTO people RETURN (FOR p IN people RETURN p)",
+            number::ACCESS_AFTER_MODIFICATION,
+        ),
+        ("INSERT {} INTO people RETURN LENGTH(people)", number::ACCESS_AFTER_MODIFICATION),
+        ("INSERT {} INTO people RETURN DOCUMENT('people/a')", number::ACCESS_AFTER_MODIFICATION),
+        (
+            "INSERT {} INTO people RETURN COLLECTION_COUNT('people')",
+            number::ACCESS_AFTER_MODIFICATION,
+        ),
         ("FOR p IN plain REMOVE p IN people OPTIONS {keepNull: p.a}", number::COMPILE_TIME_OPTIONS),
         ("RETURN (INSERT {} INTO people RETURN 1)", number::NOT_IMPLEMENTED),
     ] {

@@ -25,7 +25,7 @@ use pellucid_value::{DuplicateRule, Ref, Value, json, packed};
 
 use crate::commit::PendingCommit;
 use crate::definition::{CollectionDefinition, IndexKind, IndexState};
-use crate::layout::index_prefix;
+use crate::layout::{FIELDS_KEPT_BYTES, index_prefix};
 use crate::{
     Collection, Documents, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, Overwrite,
     Result, TABLE, Transaction, WriteOptions, attempt_to_end, create_index, for_each, import,
@@ -251,6 +251,21 @@ fn an_index_on_elements_finds_each_document_once() {
     }
 }
 
+/// Regression: the entries of a step of a build were one batch, which a store with little memory
+/// refused at every try.
+#[test]
+fn an_index_with_many_entries_is_built_with_little_memory() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    let tags: Vec<_> = (0..60).map(|tag| format!("tag {tag}")).collect();
+    for number in 0..600 {
+        let step = Step::Insert(number.to_string(), serde_json::json!({ "tags": tags }));
+        apply(&documents, &collection, &step).unwrap();
+    }
+    create_index(&documents, &collection, index(&["tags[*]"], false, false)).unwrap();
+    assert_eq!(agree(&documents, &collection).len(), 600);
+}
+
 /// Regression: long values are cut in an index, so that a look-up may have to read any number of
 /// other entries. An event loop did that in one step that could not be cancelled.
 #[test]
@@ -270,7 +285,8 @@ fn entries_with_the_same_cut_key_are_read_in_steps_and_refused_to_light_queries(
     let data = || crate::QueryData::new(&documents, &database, Acknowledgement::Os);
     let shape = collection.shape();
     let range = IndexRange { equal: vec![Value::from(&*long(7))], ..IndexRange::all() };
-    let request = IndexRequest { index: shape.indexes[0].definition.id, range, reverse: false };
+    let index = shape.indexes[0].definition.id;
+    let request = IndexRequest { index, range, reverse: false, ordered: false };
     let mut scan = data().index_scan(collection.id, &request).unwrap();
     let mut counting = DocumentCounter(0);
     let mut steps = 1;
@@ -288,6 +304,95 @@ fn entries_with_the_same_cut_key_are_read_in_steps_and_refused_to_light_queries(
     let mut counting = DocumentCounter(0);
     data().index_visit(collection.id, &request, &mut counting).unwrap();
     assert_eq!(counting.0, 1, "of the visited entries");
+}
+
+/// Regression: the hash at the end of an entry that was cut passed for the value of a field.
+#[test]
+fn a_cut_entry_gives_the_values_of_its_document() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let database = documents.database("_system").unwrap();
+    let new = CollectionDefinition::named(COLLECTION);
+    let collection = documents.create_collection(&database, new).unwrap();
+    create_index(&documents, &collection, index(&["a", "b"], false, false)).unwrap();
+    // The encoding of the first field, with 3 bytes around the text, is all that is kept. The
+    // hashes of numbers 0 and 20 are encodings of values.
+    let a = "x".repeat(FIELDS_KEPT_BYTES - 3);
+    let b = |number: usize| format!("{number:0100}");
+    for number in 0..30 {
+        let document = serde_json::json!({ "a": a, "b": b(number) });
+        apply(&documents, &collection, &Step::Insert(number.to_string(), document)).unwrap();
+    }
+    let data = crate::QueryData::new(&documents, &database, Acknowledgement::Os);
+    let id = collection.shape().indexes[0].definition.id;
+    let range = IndexRange::all();
+    let request = IndexRequest { index: id, range, reverse: false, ordered: false };
+    let mut scan = data.index_fields(collection.id, &request).unwrap().unwrap();
+    let mut values = Vec::new();
+    let mut visit = |fields: &[Value]| -> ControlFlow<()> {
+        values.push(fields[1].to_json());
+        ControlFlow::Continue(())
+    };
+    while scan.advance(&mut visit).unwrap() {}
+    values.sort_unstable();
+    let expected: Vec<_> = (0..30).map(|number| format!("\"{}\"", b(number))).collect();
+    assert_eq!(values, expected);
+}
+
+/// Regression: where an index replaced a sort, entries that are cut came in the order of their
+/// hashes.
+#[test]
+fn long_values_are_in_order_behind_the_cut_of_their_entries() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let database = documents.database("_system").unwrap();
+    let new = CollectionDefinition::named(COLLECTION);
+    let collection = documents.create_collection(&database, new).unwrap();
+    create_index(&documents, &collection, index(&["a", "b"], false, false)).unwrap();
+    create_index(&documents, &collection, index(&["u"], true, false)).unwrap();
+    // In the first index, the entries of 630 and more characters are cut. Those of 623 and 625 are
+    // whole, and have the same first bytes.
+    let lengths = [10, 610, 618, 623, 625, 630, 640, 700];
+    let a = |number: usize| format!("{}{}", "x".repeat(lengths[number % 8]), number / 8 % 2);
+    for number in 0..160 {
+        let (a, b) = (a(number), number * 37 % 160);
+        let document = serde_json::json!({ "a": a, "b": b, "c": number, "u": format!("{a}{b}") });
+        apply(&documents, &collection, &Step::Insert(number.to_string(), document)).unwrap();
+    }
+    let one = format!("FILTER d.a == '{}'", a(15));
+    for (filter, field, value) in [
+        (&*one, "d.b", "d.b"),
+        (&*one, "d.b", "d.c"),
+        ("", "d.a", "d.a"),
+        ("", "d.u", "d.u"),
+        ("", "d.u", "d.c"),
+    ] {
+        for order in ["ASC", "DESC"] {
+            let rows = |by: &str| {
+                let text = format!("FOR d IN c {filter} SORT {by} {order} LIMIT 90 RETURN {value}");
+                query(&documents, &text, &serde_json::json!({}))
+            };
+            assert_eq!(rows(field), rows(&format!("NOEVAL({field})")), "{field} {order} {value}");
+        }
+    }
+    let (index, range) = (collection.shape().indexes[0].definition.id, IndexRange::all());
+    let request = IndexRequest { index, range, reverse: false, ordered: true };
+    let data = crate::QueryData::new(&documents, &database, Acknowledgement::Os);
+    let light = data.light(pellucid_store::ReadMode::MayBlock);
+    let visited = light.index_visit(collection.id, &request, &mut DocumentCounter(0));
+    assert_eq!(visited, Err(QueryError::NotLight));
+}
+
+/// Regression: a bind variable that is compared was not a constant where one is needed, because
+/// the plan was to be reused for its other values.
+#[test]
+fn a_compared_bind_variable_may_decide_the_plan() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    for text in [
+        "FOR i IN 1..9 LIMIT @a == 1 ? 2 : 3 RETURN i",
+        "LET n = @a == 1 ? 2 : 3 FOR i IN 1..9 LIMIT n RETURN i",
+        "FOR i IN 1..2 SORT i @a == 1 RETURN i",
+    ] {
+        assert_eq!(query(&documents, text, &serde_json::json!({ "a": 1 })).len(), 2, "{text}");
+    }
 }
 
 /// Counts documents.

@@ -8,7 +8,7 @@ use pellucid_clock::Clock;
 use pellucid_store::{ChangeSelector, Store, StoreError, Table};
 use serde_json::json;
 
-use super::body::ChangesBody;
+use super::body::{ChangesBody, EMPTIED};
 use super::content::Content;
 use super::followers::Followers;
 use super::pieces::ChangesPieces;
@@ -61,6 +61,11 @@ impl ChangesApi {
             let line = "this kind of store tells no changes: the embedded one does";
             return Err(Failure::Refused(501, line.into()));
         };
+        let newest = feed.newest_sequence();
+        let since = query.since.unwrap_or(newest);
+        if let Some(oldest) = content.emptied_after(since, newest) {
+            return Ok(lost(EMPTIED, oldest, newest).into());
+        }
         let place = match query.is_followed.then(|| self.followers.places.take()) {
             Some(None) => {
                 let line = "too many streams follow the changes: try again later";
@@ -75,17 +80,12 @@ impl ChangesApi {
         let changes = feed.changes(ChangeSelector {
             table,
             prefix: &content.prefix(&query.prefix),
-            since: query.since.unwrap_or_else(|| feed.newest_sequence()),
+            since,
             is_durable: query.is_durable,
         });
         let changes = match changes {
             Err(error @ StoreError::ChangesLost { oldest, newest }) => {
-                let body = json!({
-                    "error": error.to_string(),
-                    "oldest": oldest,
-                    "newest": newest,
-                });
-                return Ok(Reply::value(410, &body).into());
+                return Ok(lost(&error.to_string(), oldest, newest).into());
             }
             other => other?,
         };
@@ -97,4 +97,9 @@ impl ChangesApi {
         let reply = Reply::streamed(query.form.content_type(), pieces);
         Ok(reply.with_header("Cache-Control", "no-store").into())
     }
+}
+
+/// The refusal of a stream that lacks changes. A new one can start from `oldest` to `newest`.
+fn lost(error: &str, oldest: u64, newest: u64) -> Reply {
+    Reply::value(410, &json!({ "error": error, "oldest": oldest, "newest": newest }))
 }

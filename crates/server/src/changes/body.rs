@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use pellucid_budget::{BudgetError, Share};
 use pellucid_clock::WallTime;
 use pellucid_http::{FillResult, READ_BYTES_MAX};
-use pellucid_store::{ChangeReader, ChangeStep, StoreError, Value};
+use pellucid_store::{Change, ChangeReader, ChangeStep, StoreError, Value};
 
 use super::content::{Content, ItemRemainder};
 use super::form::{ChangeForm, write_member};
@@ -17,9 +18,10 @@ use crate::log::Log;
 /// The limit of steps over writes to other objects in one piece. It is some hundred thousand
 /// records, or 32 MiB.
 const STEPS_OVER_OTHERS_MAX: u32 = 32;
-/// The message at the end of a stream whose collection was removed or emptied.
-const EMPTIED: &str = "the collection was removed or emptied as a whole, which is no change of its \
-                       documents: read it anew";
+
+/// The message of a stream whose collection was removed or emptied.
+pub(super) const EMPTIED: &str = "the collection was removed or emptied as a whole, which is no \
+                                  change of its documents: read it anew";
 
 /// The message at the end of a stream whose caller has lost the right to read.
 const TAKEN_BACK: &str = "this account may not read it any more, or its token or password is over";
@@ -32,6 +34,10 @@ pub(super) struct ChangesBody {
     caller: Identity,
     form: ChangeForm,
     is_followed: bool,
+    /// The change to write next, and the bytes of memory that it takes.
+    next: Option<(Change, usize)>,
+    /// True if the last piece ended early, and the next one is made at the next look.
+    is_put_off: bool,
     /// The value that is being written. Large values are written in pieces, so that a stream holds
     /// little memory.
     open: Option<OpenValue>,
@@ -42,6 +48,8 @@ pub(super) struct ChangesBody {
 struct OpenValue {
     value: Value,
     sent: usize,
+    /// The memory of a value that is JSON; `None` for one that is written in base64.
+    json_memory: Option<Share>,
 }
 
 /// The reason for which a piece is made.
@@ -64,8 +72,18 @@ impl ChangesBody {
         query: &ChangesQuery<'_>,
         log: &Log,
     ) -> ChangesBody {
-        let (form, is_followed, log) = (query.form, query.is_followed, log.clone());
-        ChangesBody { changes, content, accounts, caller, form, is_followed, open: None, log }
+        ChangesBody {
+            changes,
+            content,
+            accounts,
+            caller,
+            form: query.form,
+            is_followed: query.is_followed,
+            next: None,
+            is_put_off: false,
+            open: None,
+            log: log.clone(),
+        }
     }
 
     /// Returns true if the caller may still read the content. A stream may last for days, and the
@@ -78,11 +96,20 @@ impl ChangesBody {
 
     /// The last sequence number that the stream has passed.
     pub(super) fn sequence(&self) -> u64 {
-        self.changes.sequence()
+        match &self.next {
+            Some((change, _)) => change.sequence - 1,
+            None => self.changes.sequence(),
+        }
+    }
+
+    /// True if a stream that waits goes on at the next look, and not at the next change.
+    pub(super) fn is_put_off(&self) -> bool {
+        self.is_put_off
     }
 
     /// Appends the next piece to `out`.
     pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
+        self.is_put_off = false;
         if !self.may_read() {
             return self.taken_back(out);
         }
@@ -90,13 +117,20 @@ impl ChangesBody {
         while out.len() < full {
             if self.open.is_some() {
                 match self.go_on(out, full) {
-                    FillResult::Waiting => continue,
-                    ended => return ended,
+                    None => continue,
+                    Some(ended) => return ended,
                 }
             }
             if occasion == PieceTrigger::Stop {
-                self.form.progress(out, self.sequence());
+                // While the collection changes, the stream ends without its position.
+                self.progress(out, FillResult::Last);
                 return FillResult::Last;
+            }
+            if let Some((change, bytes)) = self.next.take() {
+                match self.write_change(out, change, bytes) {
+                    None => continue,
+                    Some(ended) => return ended,
+                }
             }
             match self.changes.step() {
                 // Garbage of an emptied collection is removed, which is no change of a document.
@@ -104,25 +138,13 @@ impl ChangesBody {
                     return self.lost(out, EMPTIED, None);
                 }
                 Ok(ChangeStep::Change(change)) => {
-                    let name = if change.value.is_some() { "put" } else { "delete" };
-                    self.form.begin(out, name, change.sequence);
-                    write_member(out, "written_at_ms", change.written_at_ms);
-                    if let Some(expires_at_ms) = change.expires_at_ms {
-                        write_member(out, "expires_at_ms", expires_at_ms);
-                    }
-                    match self.content.write(out, change) {
-                        Ok(ItemRemainder::Whole) => self.form.end(out),
-                        Ok(ItemRemainder::Value(value)) => {
-                            self.open = Some(OpenValue { value, sent: 0 })
-                        }
-                        Err(error) => return self.broken(&error),
-                    }
+                    let bytes = self.content.memory_bytes(&change);
+                    self.next = Some((change, bytes));
                 }
                 Ok(ChangeStep::Others) => {
                     passed += 1;
                     if passed == STEPS_OVER_OTHERS_MAX {
-                        self.form.progress(out, self.sequence());
-                        return FillResult::More;
+                        return self.progress(out, FillResult::More);
                     }
                 }
                 Ok(ChangeStep::End) => return self.at_end(out, occasion),
@@ -136,33 +158,98 @@ impl ChangesBody {
         FillResult::More
     }
 
-    /// Appends the next part of the open value. [`FillResult::Waiting`] means that the caller
-    /// should go on.
-    fn go_on(&mut self, out: &mut Vec<u8>, full: usize) -> FillResult {
-        let Some(open) = &mut self.open else { return FillResult::Waiting };
-        let room = full.saturating_sub(out.len());
-        match open.value.read(|bytes| write_base64_piece(out, &bytes[open.sent..], room)) {
+    /// Appends a change; of a large one only the beginning, and the rest is open. Returns the
+    /// result that ends the piece, if it cannot go on. Without memory, the change is put off.
+    fn write_change(
+        &mut self,
+        out: &mut Vec<u8>,
+        change: Change,
+        bytes: usize,
+    ) -> Option<FillResult> {
+        let memory = match self.content.take_memory(bytes) {
+            Ok(memory) => memory,
+            Err(error) => {
+                self.next = Some((change, bytes));
+                if let BudgetError::Share { .. } = error {
+                    let message = format!("a document is too large for --request-memory: {error}");
+                    return Some(self.lost(out, &message, None));
+                }
+                self.is_put_off = true;
+                return Some(FillResult::Waiting);
+            }
+        };
+        let name = if change.value.is_some() { "put" } else { "delete" };
+        self.form.begin(out, name, change.sequence);
+        write_member(out, "written_at_ms", change.written_at_ms);
+        if let Some(expires_at_ms) = change.expires_at_ms {
+            write_member(out, "expires_at_ms", expires_at_ms);
+        }
+        match self.content.write(out, change, memory) {
+            Ok(ItemRemainder::Whole) => self.form.end(out),
+            Ok(ItemRemainder::Value(value, json_memory)) => {
+                self.open = Some(OpenValue { value, sent: 0, json_memory });
+            }
+            Err(error) => return Some(self.broken(&error)),
+        }
+        None
+    }
+
+    /// Appends the next part of the open value. Returns the result that ends the piece, if it
+    /// cannot go on.
+    fn go_on(&mut self, out: &mut Vec<u8>, full: usize) -> Option<FillResult> {
+        let open = self.open.as_mut()?;
+        let (room, is_json) = (full.saturating_sub(out.len()), open.json_memory.is_some());
+        let appended = open.value.read(|bytes| {
+            let rest = &bytes[open.sent..];
+            if !is_json {
+                return write_base64_piece(out, rest, room);
+            }
+            let piece = &rest[..rest.len().min(room)];
+            out.extend_from_slice(piece);
+            piece.len()
+        });
+        match appended {
             Ok(count) => open.sent += count,
-            Err(error) => return self.broken(&error),
+            Err(error) => return Some(self.broken(&error)),
         }
-        if open.sent < open.value.len() {
-            return FillResult::Waiting;
+        if open.sent == open.value.len() {
+            self.open = None;
+            if !is_json {
+                out.push(b'"');
+            }
+            self.form.end(out);
         }
-        self.open = None;
-        out.push(b'"');
-        self.form.end(out);
-        FillResult::Waiting
+        None
     }
 
     /// Ends a piece after the newest change. A stream that follows then waits, another one ends.
     fn at_end(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
+        if !self.is_followed {
+            return self.progress(out, FillResult::Last);
+        }
+        if out.is_empty() && occasion == PieceTrigger::Silence {
+            return self.progress(out, FillResult::Waiting);
+        }
+        match self.content.is_there() {
+            true => FillResult::Waiting,
+            false => self.lost(out, EMPTIED, None),
+        }
+    }
+
+    /// Appends the position of the stream and returns `filled`, or ends a stream whose collection
+    /// was emptied. It is put off while the collection changes: a client that begins again behind
+    /// an emptying would not be told of it.
+    fn progress(&mut self, out: &mut Vec<u8>, filled: FillResult) -> FillResult {
+        let sequence = self.sequence();
+        if self.content.is_changing() {
+            self.is_put_off = true;
+            return FillResult::Waiting;
+        }
         if !self.content.is_there() {
             return self.lost(out, EMPTIED, None);
         }
-        if !self.is_followed || (out.is_empty() && occasion == PieceTrigger::Silence) {
-            self.form.progress(out, self.sequence());
-        }
-        if self.is_followed { FillResult::Waiting } else { FillResult::Last }
+        self.form.progress(out, sequence);
+        filled
     }
 
     /// Ends the stream with an item that says why it cannot go on. `there` are the oldest and the

@@ -2,12 +2,21 @@
 
 use std::sync::Arc;
 
-use pellucid_document::{Collection, Result, reveal};
+use pellucid_budget::{Budget, BudgetError, Share};
+use pellucid_document::{Collection, DocumentError, reveal};
+use pellucid_http::READ_BYTES_MAX;
 use pellucid_store::{Change, Table, Value};
 use pellucid_value::{Ref, json, packed};
 
 use crate::access::{Identity, Right, Scope};
 use crate::entities::write_base64;
+
+/// The most bytes of a stored document that is written into a piece as a whole. Its JSON has at
+/// most six times as many.
+const WHOLE_DOCUMENT_BYTES_MAX: usize = READ_BYTES_MAX / 6;
+
+/// The spare capacity that the writer of JSON asks for beyond what it writes.
+const WRITER_BYTES: usize = 64;
 
 /// The content of a stream.
 pub(crate) enum Content {
@@ -20,6 +29,10 @@ pub(crate) enum Content {
         /// The key prefix of the documents when the stream began. A collection that is emptied gets
         /// another prefix.
         place: Vec<u8>,
+        /// The newest sequence number when the collection was created or last emptied.
+        emptied_at: u64,
+        /// The memory of all requests.
+        memory: Budget,
     },
 }
 
@@ -27,14 +40,31 @@ pub(crate) enum Content {
 pub(super) enum ItemRemainder {
     /// Nothing: the item is complete.
     Whole,
-    /// A value. The opening quote of its text has been written.
-    Value(Value),
+    /// A value in base64, whose opening quote has been written; or JSON and the memory of it.
+    Value(Value, Option<Share>),
 }
 
 impl Content {
-    pub(crate) fn of_collection(collection: Arc<Collection>, database: String) -> Content {
-        let place = collection.shape().documents_prefix().to_vec();
-        Content::Documents { collection, database, place }
+    pub(crate) fn of_collection(
+        collection: Arc<Collection>,
+        database: String,
+        memory: Budget,
+    ) -> Content {
+        let shape = collection.shape();
+        let (place, emptied_at) = (shape.documents_prefix().to_vec(), shape.definition.emptied_at);
+        Content::Documents { collection, database, place, emptied_at, memory }
+    }
+
+    /// The oldest sequence number that a stream can start from, if the collection was created or
+    /// emptied after `since`. A copy of all documents starts from zero, and has nothing to forget.
+    /// A number above the newest one is that of a store from which this one was copied.
+    pub(super) fn emptied_after(&self, since: u64, newest: u64) -> Option<u64> {
+        match self {
+            Content::Documents { emptied_at, .. } if *emptied_at < newest => {
+                (1..=*emptied_at).contains(&since).then_some(emptied_at + 1)
+            }
+            _ => None,
+        }
     }
 
     /// Returns true if `caller` may read the content. The collection's present name counts.
@@ -67,11 +97,44 @@ impl Content {
         }
     }
 
-    /// Appends the members of `change`: its key, and the value or document, or `deleted`.
+    /// Returns true while the definition of the collection changes, so that it may be emptied.
+    pub(super) fn is_changing(&self) -> bool {
+        matches!(self, Content::Documents { collection, .. } if collection.is_changing())
+    }
+
+    /// The bytes of memory that the document of `change` takes while it is sent; zero for a small
+    /// one.
+    pub(super) fn memory_bytes(&self, change: &Change) -> usize {
+        match (self, &change.value) {
+            (Content::Documents { .. }, Some(value)) if value.len() > WHOLE_DOCUMENT_BYTES_MAX => {
+                value.len() + packed::json_length(value).unwrap_or(0) + WRITER_BYTES
+            }
+            _ => 0,
+        }
+    }
+
+    /// Takes memory for a document; `None` for zero bytes.
+    ///
+    /// # Errors
+    /// [`BudgetError::Share`] if it is more than all requests may take.
+    pub(super) fn take_memory(&self, bytes: usize) -> Result<Option<Share>, BudgetError> {
+        let (Content::Documents { memory, .. }, 1..) = (self, bytes) else { return Ok(None) };
+        let mut share = memory.share(memory.bytes_max());
+        share.take(bytes)?;
+        Ok(Some(share))
+    }
+
+    /// Appends the members of `change`: its key, and the value or document, or `deleted`. With
+    /// `memory`, the document is not appended, but remains.
     ///
     /// # Errors
     /// If a stored document is invalid.
-    pub(super) fn write(&self, out: &mut Vec<u8>, change: Change) -> Result<ItemRemainder> {
+    pub(super) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        change: Change,
+        memory: Option<Share>,
+    ) -> Result<ItemRemainder, DocumentError> {
         out.extend_from_slice(b",\"key\":");
         match self {
             Content::Entities(..) => {
@@ -80,7 +143,7 @@ impl Content {
                 out.push(b'"');
                 let Some(value) = change.value else { return Ok(deleted(out)) };
                 out.extend_from_slice(b",\"value\":\"");
-                Ok(ItemRemainder::Value(value))
+                Ok(ItemRemainder::Value(value, None))
             }
             Content::Documents { collection, place, .. } => {
                 let key = change.key.get(place.len()..).unwrap_or_default();
@@ -89,8 +152,16 @@ impl Content {
                 let shape = collection.shape();
                 let document = value.read(|bytes| reveal(&shape, bytes, change.sequence))??;
                 out.extend_from_slice(b",\"document\":");
-                json::write(packed::open(&document).unwrap_or(Ref::Null), out);
-                Ok(ItemRemainder::Whole)
+                let opened = packed::open(&document).unwrap_or(Ref::Null);
+                let Some(mut memory) = memory else {
+                    json::write(opened, out);
+                    return Ok(ItemRemainder::Whole);
+                };
+                let json_bytes = memory.held_bytes().saturating_sub(document.len());
+                let mut text = Vec::with_capacity(json_bytes);
+                json::write(opened, &mut text);
+                memory.give_back(document.len());
+                Ok(ItemRemainder::Value(Value::Owned(text), Some(memory)))
             }
         }
     }

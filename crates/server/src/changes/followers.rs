@@ -41,7 +41,7 @@ struct WaitingStream {
 pub(super) enum AwaitedEvent {
     /// A change after this sequence number, or the end of a long silence.
     Change(u64),
-    /// The next look, because no worker was free.
+    /// The next look, because no worker or no memory was free, or the collection changes.
     Look,
 }
 

@@ -17,8 +17,8 @@ use crate::places::Place;
 enum PieceState {
     /// A piece is ready.
     Here { piece: Vec<u8>, filled: FillResult, body: ChangesBody },
-    /// The stream waits since this time: for the next change, or for a worker to make the piece of
-    /// this occasion.
+    /// The stream waits since this time: for the next change, or for the next look, which makes the
+    /// piece of this occasion.
     Asleep { body: ChangesBody, since: Ticks, put_off: Option<PieceTrigger> },
     /// A piece is being made, or the stream has ended.
     Away,
@@ -129,7 +129,10 @@ impl BodySource for ChangesPieces {
                 out.extend_from_slice(&piece);
                 match filled {
                     FillResult::More => self.make(&mut state, piece, body, PieceTrigger::Usual),
-                    FillResult::Waiting => self.sleep(&mut state, body, None),
+                    FillResult::Waiting => {
+                        let put_off = body.is_put_off().then_some(PieceTrigger::Usual);
+                        self.sleep(&mut state, body, put_off);
+                    }
                     FillResult::Last | FillResult::Broken => return filled,
                 }
                 FillResult::Waiting

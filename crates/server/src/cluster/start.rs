@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_cluster::{Cluster, ClusterEvent, ClusterOptions, StoreContents, StoredNodeList};
+use pellucid_cluster::{
+    Cluster, ClusterEvent, ClusterOptions, StoreContents, StoredNodeList, VALUE_BYTES_MAX,
+};
 use pellucid_document::TABLE as DOCUMENTS;
 use pellucid_store::{Range, Result as StoreResult, Store, StoreError, Table};
 
@@ -13,8 +15,9 @@ use crate::names::ENTITIES;
 use crate::server_error::ServerError;
 
 /// Makes the server a node of its cluster, if `options` has one, and remembers the list of nodes in
-/// `folder`. A server is refused if its list has changed (also from none to one, or from one to
-/// none) while its store holds entries that could no longer be reached.
+/// `folder`, or that there is none. A server is refused if its list has changed (also from none to
+/// one, or from one to none) while its store holds entries that could no longer be reached, or if
+/// its values may be too long for other nodes.
 ///
 /// # Errors
 /// If the server may not start; nothing is changed then.
@@ -27,6 +30,12 @@ pub(crate) fn join(
     log: &Log,
 ) -> Result<Option<Arc<Cluster>>, ServerError> {
     let refused = |what: String| ServerError::Cluster(what);
+    if options.is_some() && store.properties().value_bytes_max > VALUE_BYTES_MAX {
+        return Err(refused(format!(
+            "nodes of a cluster send each other values of up to {VALUE_BYTES_MAX} bytes: lower \
+             --value-max"
+        )));
+    }
     let log = log.clone();
     let cluster = options.map(|options| {
         let tell = move |news: ClusterEvent<'_>| match news {
@@ -44,8 +53,12 @@ pub(crate) fn join(
     };
     let unreadable = |error| ServerError::Store(folder.to_owned(), error);
     let held = || held_by(store, entities).map_err(unreadable);
-    if let Some(new) = StoredNodeList::judge(before, given, held)? {
-        new.write(folder)?;
+    let list = StoredNodeList::judge(before.as_ref(), given, held)?;
+    if list != before {
+        match list {
+            Some(list) => list.write(folder)?,
+            None => StoredNodeList::remove(folder)?,
+        }
     }
     Ok(cluster)
 }

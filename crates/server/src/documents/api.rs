@@ -245,7 +245,7 @@ impl DocumentApi {
         timeline: &mut Timeline,
     ) -> Option<Completion> {
         let completion = self.route(call, caller, timeline);
-        completion.unwrap_or_else(|error| Some(Completion::Reply(error.into())))
+        completion.unwrap_or_else(|error| Some(Completion::Reply(error.into_reply(call))))
     }
 
     /// Finds the database or collection of a call, authorises the caller, and calls the handler.
@@ -346,7 +346,7 @@ impl DocumentApi {
                 array::answer(documents, acknowledgement, memory, call, collection, timeline)?
             }
             CollectionCall::Import => {
-                import::answer(documents, acknowledgement, call, collection, timeline)?
+                import::answer(documents, acknowledgement, memory, call, collection, timeline)?
             }
             CollectionCall::ListIndexes => indexes::list(collection),
             CollectionCall::CreateIndex => {

@@ -7,7 +7,7 @@ use pellucid_account::Timeline;
 use pellucid_budget::Share;
 use pellucid_document::{
     Collection, CollectionSchema, CommitSequences, DocumentError, Documents, ErrorNumber,
-    document_of, is_document_key,
+    StoredRevision, document_of, is_document_key, revision_text, sequence_of,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{DuplicateRule, Ref, json};
@@ -192,10 +192,17 @@ impl ItemResults<'_> {
         let shape = self.collection.shape();
         for item in items {
             self.call.check()?;
-            let found = key_of(&shape, open(item)).and_then(|key| {
+            let item = open(item);
+            let expected = item.as_object().and_then(|object| self.request.revision_in(object));
+            let found = key_of(&shape, item).and_then(|key| {
                 let object = self.documents.get(&shape, key.as_bytes(), timeline);
-                let object = object.wait_for(timeline)?;
-                document_of(&shape, &object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?)
+                let object = object.wait_for(timeline)?.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
+                let sequence = object.head.sequence;
+                if expected.is_some_and(|revision| sequence_of(revision) != Some(sequence)) {
+                    let (key, revision) = (key.to_owned(), revision_text(sequence));
+                    return Err(DocumentError::revision_differs(StoredRevision { key, revision }));
+                }
+                document_of(&shape, &object)
             });
             match found {
                 Ok(document) => {

@@ -12,6 +12,7 @@ use pellucid_document::{Collection, Database, DocumentError, Documents, ErrorNum
 use super::call::{Call, bad_request};
 use super::reply::error_as;
 use crate::access::{Identity, Right, Scope};
+use crate::gate::challenged;
 use crate::reply::Reply;
 use crate::routes::RequiredRight;
 
@@ -22,10 +23,11 @@ pub(super) enum CallError {
     Failed(DocumentError),
 }
 
-impl From<CallError> for Reply {
-    fn from(error: CallError) -> Reply {
-        match error {
-            CallError::NoAccess => error_as(401, &forbidden()),
+impl CallError {
+    /// The reply to `call`, which has failed so.
+    pub(super) fn into_reply(self, call: &Call<'_>) -> Reply {
+        match self {
+            CallError::NoAccess => challenged(error_as(401, &forbidden()), call.is_quiet),
             CallError::Failed(error) => error.into(),
         }
     }

@@ -8,6 +8,7 @@ use pellucid_http::{ClientWatch, Request, plain_tag};
 use pellucid_value::{DuplicateRule, ObjectRef, Ref, json, packed};
 use serde_json::{Map, Value};
 
+use crate::gate::OMIT_CHALLENGES;
 use crate::names::Operation;
 use crate::query::flag_of_word;
 use crate::routes::{HandlerThread, Method, Path, Route, Target, decode};
@@ -30,6 +31,8 @@ pub(crate) struct Call<'a> {
     pub(crate) if_none_match: Option<Cow<'a, [u8]>>,
     pub(crate) transaction: Option<Cow<'a, [u8]>>,
     pub(crate) is_async: bool,
+    /// True if a refusal is to have no challenges.
+    pub(crate) is_quiet: bool,
     pub(crate) body: Cow<'a, [u8]>,
     /// The number of the request in the account.
     pub(crate) request: u64,
@@ -59,6 +62,7 @@ impl<'a> Call<'a> {
             if_none_match: header("if-none-match").map(unquoted),
             transaction: header("x-arango-trx-id"),
             is_async: request.header("x-arango-async").is_some_and(|value| value == b"store"),
+            is_quiet: request.header(OMIT_CHALLENGES).is_some(),
             body: Cow::Borrowed(request.body),
             request: number,
             may_wait: false,
@@ -96,6 +100,7 @@ impl<'a> Call<'a> {
             if_none_match: owned(self.if_none_match),
             transaction: owned(self.transaction),
             is_async: self.is_async,
+            is_quiet: self.is_quiet,
             body: Cow::Owned(self.body.into_owned()),
             request: self.request,
             may_wait: true,

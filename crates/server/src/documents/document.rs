@@ -98,16 +98,11 @@ fn read(
         let found = documents.head_and_length(&shape, key.as_bytes(), timeline);
         let Some(found) = available(found, call, timeline)? else { return Ok(None) };
         let (head, length) = found.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
-        let revision = revision_text(head.sequence);
-        let is_it = |tag: &[u8]| sequence_of(tag) == Some(head.sequence);
-        if call.if_none_match.as_deref().is_some_and(is_it) {
-            return Ok(Some(empty(304).with_header("ETag", format!("\"{revision}\""))));
-        }
-        if call.if_match.as_deref().is_some_and(|tag| !is_it(tag)) {
-            let stored = StoredRevision { key: key.to_owned(), revision };
-            return Ok(Some(error_reply(&shape, DocumentError::revision_differs(stored))));
+        if let Some(reply) = unmet(call, &shape, key, head.sequence) {
+            return Ok(Some(reply));
         }
         if let (true, Some(length_bytes)) = (is_head, length) {
+            let revision = revision_text(head.sequence);
             let reply = Reply { body: Body::Length(length_bytes), ..Reply::json(200, vec![]) };
             return Ok(Some(reply.with_header("ETag", format!("\"{revision}\""))));
         }
@@ -115,6 +110,10 @@ fn read(
     let found = documents.get(&shape, key.as_bytes(), timeline);
     let Some(object) = available(found, call, timeline)? else { return Ok(None) };
     let object = object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
+    // Another writer may have changed the document since its head was read.
+    if let Some(reply) = unmet(call, &shape, key, object.head.sequence) {
+        return Ok(Some(reply));
+    }
     if !call.may_wait && object.head.value_length > LIGHT_DOCUMENT_BYTES_MAX {
         return Ok(None);
     }
@@ -129,6 +128,20 @@ fn read(
     let revision = revision_text(object.head.sequence);
     let reply = Reply { body, ..Reply::json(200, vec![]) };
     Ok(Some(reply.with_header("ETag", format!("\"{revision}\""))))
+}
+
+/// The reply to a read whose conditions the revision `sequence` does not meet.
+fn unmet(call: &Call<'_>, shape: &CollectionSchema, key: &str, sequence: u64) -> Option<Reply> {
+    let is_it = |tag: &[u8]| sequence_of(tag) == Some(sequence);
+    if call.if_none_match.as_deref().is_some_and(is_it) {
+        let revision = revision_text(sequence);
+        return Some(empty(304).with_header("ETag", format!("\"{revision}\"")));
+    }
+    if call.if_match.as_deref().is_some_and(|tag| !is_it(tag)) {
+        let stored = StoredRevision { key: key.to_owned(), revision: revision_text(sequence) };
+        return Some(error_reply(shape, DocumentError::revision_differs(stored)));
+    }
+    None
 }
 
 /// Writes a document; `None` if it would have to wait and the call may not.

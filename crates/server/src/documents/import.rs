@@ -11,12 +11,14 @@ use serde_json::json;
 
 use super::call::{Call, bad_request};
 use super::completion::ReplyResult;
+use super::memory::RequestMemory;
 use crate::reply::Reply;
 
 /// Answers a call to `/_api/import`. It may block.
 pub(super) fn answer(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
+    memory: &RequestMemory,
     call: &Call<'_>,
     collection: &Arc<Collection>,
     timeline: &mut Timeline,
@@ -37,6 +39,7 @@ pub(super) fn answer(
         overwrite_collection_prefix: call.is_set("overwriteCollectionPrefix")?,
         ignore_missing: call.is_set("ignoreMissing")?,
         acknowledgement: if waits { Acknowledgement::Disk } else { acknowledgement },
+        memory: Some(memory.budget().clone()),
     };
     let goes_on = || call.check();
     let report =

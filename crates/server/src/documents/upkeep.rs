@@ -13,7 +13,8 @@ use crate::log::Log;
 
 use super::cursors::{Cursors, uptime_ms};
 
-/// The interval at which expired documents are removed, in steps of [`REST`].
+/// The interval at which expired documents are removed, in steps of [`REST`]. While more are left
+/// than one step removes, the next one goes on.
 const STEPS_BETWEEN_EXPIRIES: u32 = 30;
 
 /// The time between two steps.
@@ -30,7 +31,7 @@ pub(super) fn start(
 ) -> io::Result<PeriodicThread> {
     static UPKEEP: Job = Job::new("upkeep");
     let (documents, cursors) = (Arc::clone(documents), Arc::clone(cursors));
-    let (mut step, mut refusal) = (0, None);
+    let (mut step, mut is_behind, mut refusal) = (0, false, None);
     PeriodicThread::start("pellucid-upkeep", &UPKEEP, REST, move || {
         cursors.remove_expired(uptime_ms());
         step = (step + 1) % STEPS_BETWEEN_EXPIRIES;
@@ -48,25 +49,26 @@ pub(super) fn start(
                 "the collection {name} is left out: the store has no definition of its database"
             ));
         }
-        if let Err(error) = look_after(&documents, step == 0) {
+        let (more, ended) = look_after(&documents, step == 0 || is_behind);
+        is_behind = more;
+        if let Err(error) = ended {
             log.write(&format!("the upkeep of documents failed: {error}"));
         }
     })
 }
 
-fn look_after(documents: &Arc<Documents>, expires: bool) -> pellucid_document::Result<()> {
-    let mut ended = remove_garbage(documents);
-    if expires {
-        let now_seconds = WallTime::now().unix_ms() as f64 / 1e3;
-        for _ in 0..STEPS_MAX {
-            let (removed, step) = pellucid_document::remove_expired(documents, now_seconds);
-            ended = ended.and(step);
-            if removed == 0 {
-                break;
-            }
+/// Removes garbage, and expired documents if `expires`. Returns true if more of these may be left.
+fn look_after(documents: &Arc<Documents>, expires: bool) -> (bool, pellucid_document::Result<()>) {
+    let (mut is_behind, mut ended) = (expires, remove_garbage(documents));
+    let now_seconds = WallTime::now().unix_ms() as f64 / 1e3;
+    for _ in 0..STEPS_MAX {
+        if !is_behind {
+            break;
         }
+        let (removed, step) = pellucid_document::remove_expired(documents, now_seconds);
+        (is_behind, ended) = (removed > 0, ended.and(step));
     }
-    ended
+    (is_behind, ended)
 }
 
 fn remove_garbage(documents: &Arc<Documents>) -> pellucid_document::Result<()> {
@@ -83,22 +85,19 @@ mod tests {
     use super::*;
     use pellucid_account::Timeline;
     use pellucid_document::{
-        CollectionDefinition, IndexDefinition, IndexKind, TABLE, WriteOptions, attempt_to_end,
-        create_index,
+        Collection, CollectionDefinition, IndexDefinition, IndexKind, TABLE, WriteOptions,
+        attempt_to_end, create_index,
     };
     use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
     use pellucid_store::{Acknowledgement, Operation, Store};
     use pellucid_value::{DuplicateRule, Ref, json, packed};
 
-    /// Regression: the upkeep ended at the first document that it could not remove, so that each
-    /// index got one step in 30 s.
-    #[test]
-    fn documents_expire_beside_one_that_cannot_be_removed() {
-        const COUNT: u64 = 500;
+    /// A store with a collection `c` of as many documents, which are all expired.
+    fn with_expired(count: u64) -> (tempfile::TempDir, Arc<Documents>, Arc<Collection>) {
         let folder = tempfile::TempDir::new().unwrap();
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
-        let documents = Arc::new(Documents::open_named(Arc::clone(&store), "test").unwrap());
+        let documents = Arc::new(Documents::open_named(store, "test").unwrap());
         let system = documents.database("_system").unwrap();
         let new = CollectionDefinition::named("c");
         let collection = documents.create_collection(&system, new).unwrap();
@@ -111,7 +110,7 @@ mod tests {
         create_index(&documents, &collection, ttl).unwrap();
         let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
         attempt_to_end(&documents, os, false, &mut timeline, |transaction, timeline| {
-            for number in 0..COUNT {
+            for number in 0..count {
                 let text = format!(r#"{{"_key":"k{number}","at":{number}}}"#);
                 let body = json::parse_packed(text.as_bytes(), DuplicateRule::Refuse).unwrap();
                 let body = packed::open(&body).ok().and_then(Ref::as_object).unwrap();
@@ -120,12 +119,32 @@ mod tests {
             Ok(())
         })
         .unwrap();
+        (folder, documents, collection)
+    }
+
+    /// Regression: the upkeep ended at the first document that it could not remove, so that each
+    /// index got one step in 30 s.
+    #[test]
+    fn documents_expire_beside_one_that_cannot_be_removed() {
+        let (_folder, documents, collection) = with_expired(500);
         let key = [collection.shape().documents_prefix(), b"k0"].concat();
         let damage = Operation::plain(&key, Some(b"damaged"));
+        let (store, mut timeline) = (documents.store(), Timeline::off());
         let table = store.table(TABLE).unwrap();
         store.write(table, &[damage], Acknowledgement::Os, &mut timeline).wait().unwrap();
-        let error = look_after(&documents, true).unwrap_err();
+        let error = look_after(&documents, true).1.unwrap_err();
         assert!(error.message.contains("document c/k0"), "{error}");
         assert_eq!(collection.count(), 1);
+    }
+
+    /// Regression: after 12,800 documents, the upkeep rested for 30 s, so that a collection that
+    /// expired faster grew for ever.
+    #[test]
+    fn the_upkeep_tells_that_more_documents_are_expired() {
+        let (_folder, documents, collection) = with_expired(13_000);
+        assert_eq!(look_after(&documents, true), (true, Ok(())));
+        assert!(collection.count() > 0);
+        assert_eq!(look_after(&documents, true), (false, Ok(())));
+        assert_eq!(collection.count(), 0);
     }
 }

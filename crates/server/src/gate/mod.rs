@@ -26,6 +26,9 @@ const CHALLENGES: [&str; 2] =
 /// [`CHALLENGES`] in the form that the transport takes.
 const CHALLENGE_BYTES: [&[u8]; 2] = [CHALLENGES[0].as_bytes(), CHALLENGES[1].as_bytes()];
 
+/// The header of a client that wants no challenges, because its browser would ask for a password.
+pub(crate) const OMIT_CHALLENGES: &str = "x-omit-www-authenticate";
+
 const NOT_AUTHORIZED: &str = "not authorized to execute this request";
 
 /// The body of the refusal of credentials, for clients of the document API.
@@ -184,13 +187,14 @@ fn judge_right(
 
 fn unauthorized(request: &Request<'_>, exchange: &mut LoopExchange<'_>) -> GateDecision {
     let line = "this needs an account: send its name and password (Basic) or a token (Bearer)";
-    let mut reply = refusal(401, line, NOT_AUTHORIZED, request);
-    if request.header("x-omit-www-authenticate").is_none() {
-        for challenge in CHALLENGES {
-            reply = reply.with_header("WWW-Authenticate", challenge);
-        }
-    }
-    refuse(reply, exchange)
+    let is_quiet = request.header(OMIT_CHALLENGES).is_some();
+    refuse(challenged(refusal(401, line, NOT_AUTHORIZED, request), is_quiet), exchange)
+}
+
+/// Adds the challenges to a reply 401, unless `is_quiet`.
+pub(crate) fn challenged(reply: Reply, is_quiet: bool) -> Reply {
+    let challenges = if is_quiet { &[][..] } else { &CHALLENGES[..] };
+    challenges.iter().fold(reply, |reply, value| reply.with_header("WWW-Authenticate", *value))
 }
 
 #[cold]
@@ -225,7 +229,7 @@ fn denied(denial: Denial) -> Admission {
 /// The transport's refusal of a request without valid credentials, in the form that clients of the
 /// path expect.
 fn denial_of(head: &Head<'_, '_>) -> Denial {
-    let is_quiet = header_of(head, "x-omit-www-authenticate").is_some();
+    let is_quiet = header_of(head, OMIT_CHALLENGES).is_some();
     let challenges = if is_quiet { &[][..] } else { &CHALLENGE_BYTES[..] };
     let body = head.path.starts_with("/_").then_some(("application/json", DENIED));
     Denial { challenges, body }

@@ -122,7 +122,15 @@ fn request() -> Value {
         ("waited_for", or_null(named("Job"))),
     ];
     let request = with_required(request, members);
-    with_optional(request, [("key", text()), ("query", text())])
+    with_optional(request, [("key", text()), ("query", slow_query())])
+}
+
+/// The reason why a query was slow, and the work of the nodes of its plan.
+fn slow_query() -> Value {
+    let node = counts(["id", "calls", "rows", "filtered", "duration_ns"]);
+    let node = with_required(node, [("type", text())]);
+    let query = object([("reason", text()), ("nodes", list(node))]);
+    with_optional(query, [("store", json!({ "type": "object" })), ("text", text())])
 }
 
 /// A background job that ran at the same time as a request.

@@ -134,6 +134,17 @@ fn ranges_are_the_nodes_own_or_merged() {
     }
 }
 
+/// Regression: one node's share of the keys was removed, with 200.
+#[test]
+fn a_table_of_a_cluster_cannot_be_emptied() {
+    let nodes = Nodes::start(2, |_| {});
+    let mut client = nodes.client(0);
+    let targets = [0, 1].map(|node| entity(nodes.key_of(node)));
+    targets.iter().for_each(|target| assert_eq!(client.put(target, "x").status, 201));
+    client.call("DELETE", "/v0/tables/entities", &[], b"").having(501);
+    targets.iter().for_each(|target| assert_eq!(client.get(target).text(), "x"));
+}
+
 #[test]
 fn a_batch_belongs_to_one_node() {
     let nodes = Nodes::start(2, |_| {});

@@ -1,6 +1,7 @@
-//! Contents that keep a store from becoming a node of a cluster, because they would be out of
-//! reach afterwards.
+//! Contents and settings that keep a store from becoming a node of a cluster, because entries would
+//! be out of reach afterwards.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::common::nodes::{
@@ -21,6 +22,22 @@ fn put(store: &dyn Store, table: &str, key: &str) {
     written.wait().unwrap();
 }
 
+/// Starts a server outside a cluster for one call. Returns the status of the answer.
+fn call_alone(
+    folder: &TempDir,
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    body: &[u8],
+) -> u16 {
+    let mut alone = ServerOptions::new(folder.path().to_owned());
+    alone.listen = vec![address.into()];
+    let (server, _) = try_start(alone).unwrap();
+    let status = Client::connect(address).call(method, target, &[], body).status;
+    server.stop().unwrap();
+    status
+}
+
 /// Regression: such a store started as a node, and its documents were answered with 501 from then
 /// on.
 #[test]
@@ -28,11 +45,7 @@ fn a_store_with_collections_cannot_become_a_node() {
     let folder = TempDir::new().unwrap();
     let address = free_addresses(1)[0];
     let call = |method: &str, target: &str, body: &[u8]| {
-        let mut alone = ServerOptions::new(folder.path().to_owned());
-        alone.listen = vec![address.into()];
-        let (server, _) = try_start(alone).unwrap();
-        let status = Client::connect(address).call(method, target, &[], body).status;
-        server.stop().unwrap();
+        let status = call_alone(&folder, address, method, target, body);
         assert_eq!(status, 200, "{method} {target}");
     };
     call("POST", "/_api/collection", b"{\"name\":\"mine\"}");
@@ -60,6 +73,33 @@ fn keys_in_any_table_keep_a_store_from_becoming_a_node() {
     let list = list_of(&addresses);
     let error = try_start(options(&folder, addresses[0], &list)).err().unwrap().to_string();
     assert!(error.contains("table `of a guest`") && error.contains("empty folder"), "{error}");
+}
+
+/// Regression: such a node kept its list. With keys of its own, its next start alone was refused,
+/// and a start with the list was accepted, as if its keys were its share of the cluster's.
+#[test]
+fn a_node_with_an_empty_store_leaves_its_cluster_when_it_starts_alone() {
+    let folder = TempDir::new().unwrap();
+    let addresses = free_addresses(2);
+    let (address, list) = (addresses[0], list_of(&addresses));
+    let (server, _) = try_start(options(&folder, address, &list)).unwrap();
+    server.stop().unwrap();
+    assert_eq!(call_alone(&folder, address, "PUT", &entity("key"), b"value"), 201);
+    assert_eq!(call_alone(&folder, address, "GET", &entity("key"), b""), 200);
+    let error = try_start(options(&folder, address, &list)).err().unwrap().to_string();
+    assert!(error.contains("no cluster.list"), "{error}");
+}
+
+/// Regression: such a node started. The first forwarded GET of a longer value closed the
+/// connection, with all requests on it.
+#[test]
+fn a_node_may_not_have_values_that_no_frame_holds() {
+    let folder = TempDir::new().unwrap();
+    let addresses = free_addresses(2);
+    let mut options = options(&folder, addresses[0], &list_of(&addresses));
+    options.embedded.value_bytes_max = 1 << 30;
+    let error = try_start(options).err().unwrap().to_string();
+    assert!(error.contains("--value-max"), "{error}");
 }
 
 #[test]

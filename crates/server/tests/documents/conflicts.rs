@@ -8,6 +8,8 @@ use pellucid_server::HandOverPolicy;
 const CLIENTS: usize = 6;
 /// Number of changes that each client makes.
 const CHANGES: usize = 25;
+/// Number of changes that are made while the document is read.
+const READ_CHANGES: usize = 3_000;
 
 fn start() -> TestServer {
     let server = start_with(|options| options.embedded.hand_over = HandOverPolicy::Always);
@@ -40,6 +42,31 @@ fn changes_of_one_document_by_several_clients_are_all_made() {
     for attribute in 0..CLIENTS {
         assert_eq!(document[format!("a{attribute}")], CHANGES, "{document}");
     }
+}
+
+/// Regression: the condition was checked by one read, and another one gave the body, which could be
+/// of a later revision.
+#[test]
+fn a_read_under_a_condition_gives_the_revision_that_it_names() {
+    const PATH: &str = "/_api/document/c/k";
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.call("POST", "/_api/document/c", &[], br#"{"_key":"k"}"#).status, 202);
+    let mut writer = server.client();
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            (0..READ_CHANGES).for_each(|value| assert_eq!(change(&mut writer, 0, value), 202));
+        });
+        let mut last = client.get(PATH).etag();
+        while !writing.is_finished() {
+            let answer = client.call("GET", PATH, &[("If-Match", &*last)], b"");
+            match answer.status {
+                200 => assert_eq!(answer.etag(), last),
+                status => assert_eq!(status, 412),
+            }
+            last = answer.etag();
+        }
+    });
 }
 
 /// Regression: an import first writes a batch as if all its documents were new, and failed if one

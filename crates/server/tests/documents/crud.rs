@@ -128,6 +128,13 @@ fn arrays_answer_for_each_item() {
     let found =
         expect(&mut client, "PUT", "/_api/document/c?onlyget=true", &json!(["a", "b"]), 200);
     assert_eq!((&found[0]["n"], &found[1]["errorNum"]), (&json!(1), &json!(1202)));
+    // Regression: such a read gave any revision.
+    let target = "/_api/document/c?onlyget=true&ignoreRevs=false";
+    let revisions = json!([{"_key": "a", "_rev": list[0]["_rev"]}, {"_key": "a", "_rev": "other"}]);
+    let answer = call(&mut client, "PUT", target, &revisions).having(200);
+    assert_eq!(answer.header("x-arango-error-codes"), Some(r#"{"1200":1}"#));
+    let found = answer.json();
+    assert_eq!((&found[0]["n"], &found[1]["errorNum"]), (&json!(1), &json!(1200)));
     let changed =
         expect(&mut client, "PATCH", "/_api/document/c", &json!([{"_key": "a", "m": 2}]), 202);
     assert_eq!(changed[0]["_oldRev"], list[0]["_rev"]);
@@ -182,6 +189,11 @@ fn requests_without_credentials_are_refused() {
     assert_eq!(user.json()["user"], "ann");
     let other = client.call("GET", "/_api/collection", &bearer, b"");
     assert_eq!((other.status, other.json()["errorNum"].clone()), (401, json!(11)));
+    let is_challenge = |(name, _): &&(String, String)| name == "WWW-Authenticate";
+    assert_eq!(other.headers.iter().filter(is_challenge).count(), 2, "{other:?}");
+    let quiet = [bearer[0], ("x-omit-www-authenticate", "1")];
+    let quiet = client.call("GET", "/_api/collection", &quiet, b"");
+    assert_eq!((quiet.status, quiet.header("WWW-Authenticate")), (401, None));
     client.call("POST", "/_api/database", &bearer, br#"{"name":"hers"}"#).having(403);
 }
 

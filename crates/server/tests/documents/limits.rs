@@ -543,6 +543,19 @@ fn an_array_of_documents_with_many_entries_is_written() {
     assert_eq!(client.get("/_api/collection/c/count").json()["count"], 1_000);
 }
 
+/// Regression: the documents of an import that is one batch, and that leaves out those that are
+/// there, waited in memory without a limit.
+#[test]
+fn an_import_of_one_batch_takes_no_more_memory_than_the_limit() {
+    let (_server, mut client) = serve_with(|options| options.request_memory = 20 << 20);
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    make(&mut client, "/_api/document/c", &json!({"_key": "k"}));
+    let lines = "{\"_key\":\"k\"}\n".repeat(300_000);
+    let answer = client.call("POST", &format!("{IMPORT}&onDuplicate=ignore"), &[], lines);
+    assert_eq!(number(&answer), (500, 32));
+    wait_until(|| client.figure("pellucid_request_memory_bytes"), |bytes| *bytes == 0.0);
+}
+
 /// Regression: an import had no time limit.
 #[test]
 fn an_import_ends_when_its_time_is_over() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Answer, Client, TestServer, add_account, basic, entity, request, serve, start_on_store,
-    start_with, take_right,
+    Answer, Client, TestServer, add_account, basic, entity, request, serve, start_on,
+    start_on_store, start_with, take_right, wait_until,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -208,10 +208,69 @@ fn documents_of_a_collection_come_as_json_until_it_is_emptied() {
     let mut stream = Stream::open(&server, "/v0/changes?follow&collection=c", &[]);
     insert(&mut client, json!({ "_key": "three" }));
     assert_eq!(stream.next_json()["document"]["_key"], json!("three"));
+    let since = |sequence: &Value| format!("/v0/changes?since={sequence}&collection=c");
+    let read = client.get(&since(&json!(0))).lines();
+    let last = &read.last().unwrap()["sequence"];
     assert_eq!(client.call("PUT", "/_api/collection/c/truncate", &[], b"").status, 200);
     let lost = stream.next_json();
     assert!(lost["error"].as_str().unwrap().contains("emptied"), "{lost}");
     assert_eq!(stream.next(), None);
+    // Regression: a follower that was away meanwhile was not told.
+    insert(&mut client, json!({ "_key": "four" }));
+    let away = client.get(&since(last)).having(410).json();
+    assert!(away["error"].as_str().unwrap().contains("emptied"), "{away}");
+    for (sequence, keys) in [(&json!(0), 1), (&away["oldest"], 1), (&away["newest"], 0)] {
+        assert_eq!(client.get(&since(sequence)).lines().len(), keys + 1, "{sequence}: {away}");
+    }
+    // So was one of a collection that was removed and created again.
+    let last = &away["newest"];
+    assert_eq!(client.call("DELETE", "/_api/collection/c", &[], b"").status, 200);
+    let body = json!({ "name": "c" }).to_string();
+    assert_eq!(client.call("POST", "/_api/collection", &[], body).status, 200);
+    assert_eq!(client.get(&since(last)).status, 410);
+}
+
+/// A server with a collection `c` of one large document, and with this memory for requests.
+fn with_large_document(document_bytes: usize, memory_bytes: usize) -> TestServer {
+    let folder = Arc::new(TempDir::new().unwrap());
+    let server = start_on(Arc::clone(&folder), |_| {});
+    let mut client = server.client();
+    let body = json!({ "name": "c" }).to_string();
+    assert_eq!(client.call("POST", "/_api/collection", &[], body).status, 200);
+    let document = format!(r#"{{"v":"{}"}}"#, "v".repeat(document_bytes));
+    client.call("POST", "/_api/document/c", &[], document).having(202);
+    drop(server);
+    start_on(folder, |options| options.request_memory = memory_bytes)
+}
+
+/// Regression: each stream held the JSON of a document, of any size, and a copy of it for its
+/// client, and those without memory for their copy were cut.
+#[test]
+fn large_documents_are_sent_within_the_memory_of_all_requests() {
+    const MEMORY_BYTES: usize = 96 << 20;
+    const DOCUMENT_BYTES: usize = 16 << 20;
+    let server = with_large_document(DOCUMENT_BYTES, MEMORY_BYTES);
+    let mut client = server.client();
+    let all = request("GET", "/v0/changes?since=0&collection=c", &[], b"");
+    let mut readers: Vec<Client> = (0..8).map(|_| server.sent(&all)).collect();
+    // Their clients have not read anything yet.
+    let name = "pellucid_request_memory_bytes";
+    let held = wait_until(|| client.figure(name), |held| *held > 2.0 * DOCUMENT_BYTES as f64);
+    assert!(held <= MEMORY_BYTES as f64, "{held}");
+    std::thread::scope(|scope| {
+        for reader in &mut readers {
+            scope.spawn(move || assert!(reader.answer().having(200).body.len() > DOCUMENT_BYTES));
+        }
+    });
+    wait_until(|| client.figure(name), |held| *held == 0.0);
+}
+
+#[test]
+fn a_document_above_the_memory_of_all_requests_ends_a_stream_that_says_so() {
+    let server = with_large_document(1 << 20, 1 << 20);
+    let lines = server.client().get("/v0/changes?since=0&collection=c").lines();
+    assert!(lines[0]["error"].as_str().unwrap().contains("memory"), "{lines:?}");
+    assert_eq!(lines.len(), 1);
 }
 
 #[test]
