@@ -31,4 +31,4 @@ pub use client::Client;
 pub use error::ClientError;
 pub use options::{ClientOptions, Credentials};
 pub use request_router::RequestRouter;
-pub use topology::{topology, topology_within};
+pub use topology::{topology, topology_with};

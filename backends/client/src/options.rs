@@ -40,6 +40,8 @@ pub enum Credentials {
     None,
     /// An access token.
     Token(String),
+    /// The value of the header `Authorization`.
+    Header(String),
     /// A name and a password.
     Password {
         /// The name, without a colon.
@@ -54,6 +56,7 @@ impl fmt::Debug for Credentials {
         match self {
             Credentials::None => f.write_str("None"),
             Credentials::Token(_) => f.write_str("Token"),
+            Credentials::Header(_) => f.write_str("Header"),
             Credentials::Password { name, .. } => write!(f, "Password of {name}"),
         }
     }
@@ -68,6 +71,7 @@ impl Credentials {
         let value = match self {
             Credentials::None => return Ok(String::new()),
             Credentials::Token(token) => format!("Bearer {token}"),
+            Credentials::Header(value) => value.clone(),
             Credentials::Password { name, password } => {
                 format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
             }
@@ -90,7 +94,9 @@ mod tests {
         assert_eq!(token.header_line().unwrap(), "Authorization: Bearer pt_1\r\n");
         let ada = Credentials::Password { name: "ada".into(), password: "pt_1".into() };
         assert_eq!(ada.header_line().unwrap(), "Authorization: Basic YWRhOnB0XzE=\r\n");
-        assert_eq!(format!("{token:?}, {ada:?}"), "Token, Password of ada");
+        let header = Credentials::Header("Bearer pt_1".into());
+        assert_eq!(header.header_line().unwrap(), token.header_line().unwrap());
+        assert_eq!(format!("{token:?}, {ada:?}, {header:?}"), "Token, Password of ada, Header");
         assert!(Credentials::Token("pt_1\r\nX: y".into()).header_line().is_err());
     }
 }

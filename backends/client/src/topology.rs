@@ -1,7 +1,5 @@
 //! Reading the list of a cluster's nodes from one of them.
 
-use std::time::Duration;
-
 use pellucid_topology::{NodeList, NodeUrl};
 
 use crate::connection::Connection;
@@ -14,17 +12,16 @@ use crate::options::ClientOptions;
 /// # Errors
 /// If the server cannot be reached, refuses, or does not answer as a Pellucid server does.
 pub fn topology(url: &str) -> Result<NodeList, ClientError> {
-    topology_within(url, ClientOptions::default().patience)
+    topology_with(url, &ClientOptions::default())
 }
 
-/// Like [`topology`], with this time limit.
+/// Like [`topology`], with these settings.
 ///
 /// # Errors
 /// As [`topology`].
-pub fn topology_within(url: &str, patience: Duration) -> Result<NodeList, ClientError> {
+pub fn topology_with(url: &str, options: &ClientOptions) -> Result<NodeList, ClientError> {
     let node = NodeUrl::parse(url)?;
-    let options = ClientOptions { patience, ..ClientOptions::default() };
-    let mut connection = Connection::open(&Target::parse(node.as_str())?, &options)?;
+    let mut connection = Connection::open(&Target::parse(node.as_str())?, options)?;
     let nodes = nodes_known_to(&mut connection)?;
     if nodes.is_empty() { Ok(NodeList::new(vec![node])?) } else { Ok(NodeList::new(nodes)?) }
 }

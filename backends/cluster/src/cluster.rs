@@ -26,7 +26,8 @@ pub struct ClusterOptions {
     pub node: Option<NodeUrl>,
     /// The shared secret, by which the nodes authenticate each other.
     pub secret: Option<Vec<u8>>,
-    /// The longest time that a request waits for the answer of the key's owner.
+    /// The longest time that a request waits for the answer of the key's owner. A page of a range
+    /// may take 60 times as long.
     pub wait: Duration,
     /// The longest time that a peer may leave a ping unanswered before its connection is closed.
     pub silence: Duration,

@@ -51,6 +51,6 @@ pub use owner::{
 };
 pub use peer_status::{PeerFigures, PeerState, PeerView};
 pub use peers::Peers;
-pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk};
+pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk, VALUE_BYTES_MAX};
 pub use session::{KeyDerivationInputs, KeyShare, Opener, RECORD_BYTES_MAX, Sealer, Session, Side};
 pub use stored_node_list::{NodeListError, StoreContents, StoredNodeList};

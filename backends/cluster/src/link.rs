@@ -98,12 +98,13 @@ impl Link {
 
     /// Bytes of frames that the kernel has not taken.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.out.len() - self.written + self.held_bytes()
+        self.out.len() - self.delivered()
     }
 
-    /// Bytes of frames that are encrypted, and that the kernel has not taken.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.channel.as_ref().map_or(0, |channel| channel.writer.held())
+    /// Bytes of `out` that the kernel has taken, up to the end of a record: the peer can have
+    /// decrypted these, and no others.
+    pub(crate) fn delivered(&self) -> usize {
+        self.written - self.channel.as_ref().map_or(0, |channel| channel.writer.held())
     }
 
     /// Removes frames from `out` that the kernel has taken, and frees memory that is seldom needed.
@@ -118,8 +119,8 @@ impl Link {
         }
         // An ask that the kernel has taken a part of stays whole: `unsent` has its range, and
         // `withdraw` finds out by its beginning that it must not be taken back.
-        let begun = self.unsent.front().map_or(self.written, |(_, place)| place.start);
-        let done = begun.min(self.written);
+        let begun = self.unsent.front().map_or(usize::MAX, |(_, place)| place.start);
+        let done = begun.min(self.delivered());
         if done > OUT_KEPT_BYTES {
             self.out.drain(..done);
             for (_, place) in &mut self.unsent {

@@ -27,6 +27,9 @@ const READ_BYTES: usize = 64 * 1024;
 const TICK: Duration = Duration::from_millis(50);
 /// Limit of the bytes that wait for a peer. Beyond it, requests for its keys are refused.
 const OUT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The wait for a page of a range, in waits for a key: its owner may have to pass millions of
+/// removed entries before the first of the page. Pings find out earlier if the owner is gone.
+const PAGE_WAITS: u32 = 60;
 /// The back-off of connection attempts: the first pause, which doubles each time, and the longest.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_millis(500);
@@ -46,6 +49,8 @@ struct PendingAsk<C> {
     asked: Ticks,
     /// The time at which the kernel had all of it.
     sent: Option<Ticks>,
+    /// The limit of the wait for the answer.
+    wait: Duration,
     /// The deadline of the answer.
     until: Ticks,
 }
@@ -64,6 +69,7 @@ pub struct Peers<C> {
     scratch: Vec<u8>,
     token: fn(usize) -> Token,
     timer: Timer,
+    /// The wait for the answer about a key.
     wait_ticks: u64,
     silence_ticks: u64,
 }
@@ -118,9 +124,13 @@ impl<C> Peers<C> {
         let link = &mut self.links[node];
         let status = self.cluster.status(node);
         let asked = self.clock.now();
-        let until = Ticks(asked.0 + self.wait_ticks);
-        let id = self.under_way.insert(PendingAsk { context, node, asked, sent: None, until });
-        let wait_ms = u32::try_from(self.cluster.options.wait.as_millis()).unwrap_or(u32::MAX);
+        let waits = if ask.kind == AskKind::Range { PAGE_WAITS } else { 1 };
+        let wait = self.cluster.options.wait.saturating_mul(waits);
+        let ticks = self.wait_ticks.saturating_mul(u64::from(waits));
+        let until = Ticks(asked.0.saturating_add(ticks));
+        let pending = PendingAsk { context, node, asked, sent: None, wait, until };
+        let id = self.under_way.insert(pending);
+        let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         let begin = link.out.len();
         Ask { id, wait_ms, ..ask }.encode(&mut link.out);
         if link.unsent.is_empty() && !link.is_blocked {
@@ -340,19 +350,20 @@ impl<C> Peers<C> {
         let Some(channel) = &mut link.channel else { return 0 };
         let sent = channel.writer.send(socket, &link.out, &mut link.written);
         let now = self.clock.now();
+        // Also if an error followed: the peer may have executed these asks.
+        let delivered = link.delivered();
+        while let Some((id, place)) = link.unsent.front()
+            && place.end <= delivered
+        {
+            let id = *id;
+            link.unsent.pop_front();
+            if let Some(waiting) = self.under_way.get_mut(id) {
+                waiting.sent = Some(now);
+            }
+        }
         match sent {
             Ok(count) => {
                 add(&self.cluster.status(node).counters.sent_bytes, count as u64);
-                let delivered = link.written - link.held_bytes();
-                while let Some((id, place)) = link.unsent.front()
-                    && place.end <= delivered
-                {
-                    let id = *id;
-                    link.unsent.pop_front();
-                    if let Some(waiting) = self.under_way.get_mut(id) {
-                        waiting.sent = Some(now);
-                    }
-                }
                 link.is_blocked = link.waiting_bytes() > 0;
                 link.drain_sent();
                 count
@@ -535,7 +546,7 @@ impl<C> Peers<C> {
                 add(&counters.late, 1);
                 counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
                 let owner = cluster.url(waiting.node).to_string();
-                let failure = Failure::Late { owner, waited: cluster.options.wait };
+                let failure = Failure::Late { owner, waited: waiting.wait };
                 sink(waiting.context, Outcome::Failed(failure));
             },
         );
@@ -561,14 +572,33 @@ mod tests {
     use pellucid_clock::SimulatedClock;
 
     use super::*;
+    use crate::frame::ASK_BYTES;
     use crate::link::Channel;
     use crate::sealed_writer::SealedWriter;
-    use crate::session::Session;
     use crate::session::tests::sessions;
+    use crate::session::{RECORD_BYTES_MAX, SEALED_BYTES_MAX, Session};
     use crate::socket::tune;
 
     /// The longest wait for an expected event.
     const PATIENCE_NS: u64 = 10_000_000_000;
+
+    /// The connections of a node whose peer has completed the handshake, and the peer's socket. The
+    /// kernel takes little at a time.
+    fn connected(poll: &Poll, clock: Clock) -> (Peers<()>, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut cluster = Cluster::first_of_two(vec![listener.local_addr().unwrap()]);
+        Arc::get_mut(&mut cluster).unwrap().options.wait = Duration::from_secs(3_600);
+        let mut peers = Peers::start(cluster, clock, 0, poll.registry(), Token).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        let (Session { sealer, opener }, _) = sessions();
+        let link = &mut peers.links[1];
+        link.channel = Some(Box::new(Channel { writer: SealedWriter::new(sealer), opener }));
+        let connection = link.connection.as_mut().unwrap();
+        connection.stage = Stage::Ready;
+        tune(&connection.socket);
+        socket2::SockRef::from(&connection.socket).set_send_buffer_size(16 << 10).unwrap();
+        (peers, peer)
+    }
 
     /// Regression: only the first address of a name was tried, so a node that listens at another
     /// one was never reached.
@@ -599,24 +629,12 @@ mod tests {
     /// took less than a block of encrypted bytes at a time, or before the kernel gave an event.
     #[test]
     fn a_peer_that_takes_a_large_ask_is_not_silent() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut cluster = Cluster::first_of_two(vec![listener.local_addr().unwrap()]);
-        Arc::get_mut(&mut cluster).unwrap().options.wait = Duration::from_secs(3_600);
-        let silence = cluster.options.silence;
         let mut poll = Poll::new().unwrap();
         let mut events = Events::with_capacity(16);
         let time = SimulatedClock::leaked(1);
-        let clock = Clock::simulated(time);
-        let mut peers = Peers::<()>::start(cluster, clock, 0, poll.registry(), Token).unwrap();
-        let (mut peer, _) = listener.accept().unwrap();
+        let (mut peers, mut peer) = connected(&poll, Clock::simulated(time));
         peer.set_nonblocking(true).unwrap();
-        let (Session { sealer, opener }, _) = sessions();
-        let link = &mut peers.links[1];
-        link.channel = Some(Box::new(Channel { writer: SealedWriter::new(sealer), opener }));
-        let connection = link.connection.as_mut().unwrap();
-        connection.stage = Stage::Ready;
-        tune(&connection.socket);
-        socket2::SockRef::from(&connection.socket).set_send_buffer_size(16 << 10).unwrap();
+        let silence = peers.cluster.options.silence;
 
         let large = Ask { key: b"k", value: &[0; 2 << 20], ..Ask::plain(AskKind::Put) };
         let mut buffer = vec![0; 256 << 10];
@@ -655,5 +673,55 @@ mod tests {
         assert!(peers.ask(1, large, ()).is_ok());
         let lost = (0..200).find(|_| !step(&mut peers, false, true).0);
         assert!(lost.is_some(), "a peer that takes no more is silent");
+    }
+
+    /// Regression: until the kernel had taken a whole block of encrypted bytes, all asks in it
+    /// counted as those that the peer cannot have executed.
+    #[test]
+    fn asks_whose_records_a_lost_peer_may_have_are_lost() {
+        const ASKS: u64 = 300;
+        let value = [0; 8 << 10];
+        let poll = Poll::new().unwrap();
+        let (mut peers, _peer) = connected(&poll, Clock::simulated(SimulatedClock::leaked(1)));
+        for _ in 0..ASKS {
+            let ask = Ask { key: b"k", value: &value, ..Ask::plain(AskKind::Put) };
+            assert!(peers.ask(1, ask, ()).is_ok());
+        }
+        peers.settle(poll.registry(), &mut |(), _| {});
+        let (now, reason, mut lost) = (peers.clock.now(), "it is off".to_owned(), 0);
+        peers.lose(1, poll.registry(), now, reason, &mut |(), outcome| {
+            lost += u64::from(matches!(outcome, Outcome::Failed(Failure::Lost { .. })));
+        });
+        let figures = peers.cluster.view(1).figures;
+        let decrypted = figures.sent_bytes as usize / SEALED_BYTES_MAX * RECORD_BYTES_MAX;
+        let complete = (decrypted / (ASK_BYTES + 1 + value.len())) as u64;
+        assert!((1..ASKS).contains(&complete), "{figures:?}");
+        assert_eq!((lost, figures.lost), (complete, complete));
+        assert_eq!(figures.unreachable, ASKS - complete);
+    }
+
+    /// Regression: a page had the time of a key. A range with a longer stretch of removed entries
+    /// failed at it, at each attempt.
+    #[test]
+    fn a_page_of_a_range_has_more_time_than_a_key() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut cluster = Cluster::first_of_two(vec![listener.local_addr().unwrap()]);
+        Arc::get_mut(&mut cluster).unwrap().options.silence = Duration::from_secs(3_600);
+        let (poll, time) = (Poll::new().unwrap(), SimulatedClock::leaked(1));
+        let (wait, clock) = (cluster.options.wait, Clock::simulated(time));
+        let mut peers = Peers::start(cluster, clock, 0, poll.registry(), Token).unwrap();
+        for kind in [AskKind::Range, AskKind::Get] {
+            assert!(peers.ask(1, Ask::plain(kind), kind).is_ok());
+        }
+        for (late, waited) in [(AskKind::Get, wait), (AskKind::Range, wait * PAGE_WAITS)] {
+            time.advance_ns(waited.as_nanos() as u64);
+            let mut outcomes = Vec::new();
+            peers.ready(0, false, poll.registry(), &mut |kind, outcome| {
+                let Outcome::Failed(failure) = outcome else { panic!("the peer has answered") };
+                outcomes.push((kind, failure));
+            });
+            let owner = peers.cluster.url(1).to_string();
+            assert_eq!(outcomes, [(late, Failure::Late { owner, waited })]);
+        }
     }
 }

@@ -5,11 +5,13 @@
 
 use pellucid_store::KEY_LENGTH_MAX;
 
-use crate::frame::FrameError;
+use crate::frame::{CONTENT_BYTES_MAX, FrameError};
 use crate::numbers::{u32_at, u64_at};
 
 /// A page is complete once its entries have this many bytes. Its last entry may exceed the limit.
 pub const PAGE_BYTES: usize = 128 * 1024;
+/// Limit of a node's values in bytes: a page has to fit into a frame, whatever its last entry is.
+pub const VALUE_BYTES_MAX: usize = CONTENT_BYTES_MAX - PAGE_BYTES - ENTRY_BYTES - KEY_LENGTH_MAX;
 
 const REVERSE: u8 = 1;
 const HAS_END: u8 = 2;

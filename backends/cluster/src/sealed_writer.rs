@@ -5,7 +5,7 @@ use std::io;
 
 use mio::net::TcpStream;
 
-use crate::session::{RECORD_BYTES_MAX, Sealer};
+use crate::session::{RECORD_BYTES_MAX, SEALED_BYTES_MAX, Sealer};
 use crate::socket::send_some;
 
 /// Bytes that are encrypted at a time, before the next call of the kernel.
@@ -27,9 +27,11 @@ impl SealedWriter {
         SealedWriter { sealer, ciphertext: Vec::new(), sent: 0, held: 0 }
     }
 
-    /// Bytes of plain text that are encrypted, and whose records the kernel has not all taken.
+    /// Bytes of plain text that are encrypted, and whose records the kernel has not taken
+    /// completely: the other end cannot decrypt them.
     pub(crate) fn held(&self) -> usize {
-        self.held
+        // All records but the last have the full length.
+        self.held - self.sent / SEALED_BYTES_MAX * RECORD_BYTES_MAX
     }
 
     /// Encrypts and sends `out` from the offset `sealed_until` on, as far as the socket takes it,

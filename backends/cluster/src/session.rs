@@ -26,6 +26,8 @@ const LENGTH_BYTES: usize = 4;
 const TAG_BYTES: usize = 16;
 /// Limit of a record's plain text in bytes.
 pub const RECORD_BYTES_MAX: usize = 32 * 1024;
+/// Limit of an encrypted record in bytes.
+pub(crate) const SEALED_BYTES_MAX: usize = LENGTH_BYTES + RECORD_BYTES_MAX + TAG_BYTES;
 
 /// A buffer of plain text with a larger capacity is freed once it is empty.
 const OPENED_KEPT_BYTES: usize = 1024 * 1024;

@@ -39,7 +39,8 @@ pub(crate) fn receive(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<ReadO
     }
 }
 
-/// Writes as much as the socket takes. Returns the number of bytes written.
+/// Writes as much as the socket takes. Returns the number of bytes written. The next call has the
+/// error, if one follows these.
 pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -49,6 +50,7 @@ pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
             Ok(count) => sent += count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) if sent > 0 => break,
             Err(error) => return Err(error),
         }
     }

@@ -115,6 +115,20 @@ impl StoredNodeList {
         write().map_err(|error| NodeListError::Io(path, error))
     }
 
+    /// Removes the list from the folder. When this returns, a crash of the machine does not bring
+    /// it back.
+    ///
+    /// # Errors
+    /// If the file cannot be removed, or the folder cannot be synced.
+    pub fn remove(folder: &Path) -> Result<(), NodeListError> {
+        let path = folder.join(FILE);
+        let remove = || {
+            std::fs::remove_file(&path)?;
+            File::open(folder)?.sync_all()
+        };
+        remove().map_err(|error| NodeListError::Io(path, error))
+    }
+
     /// Encodes the list as the file's bytes (docs/format.md).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -169,27 +183,26 @@ impl StoredNodeList {
 
     /// Decides if a node may start with the list `given`, or without one, when its folder has the
     /// list `before`. `held` looks up the data of its store, and is called only if the list has
-    /// changed. Returns the list to write before the node serves, if it has to be written.
+    /// changed. Returns the list that the folder has to have, if any, before the node serves.
     ///
     /// # Errors
     /// If data would become unreachable; the text says what to do instead. Or the error of `held`.
     pub fn judge<E: From<NodeListError>>(
-        before: Option<StoredNodeList>,
+        before: Option<&StoredNodeList>,
         given: Option<(&NodeList, &NodeUrl)>,
         held: impl FnOnce() -> Result<StoreContents, E>,
     ) -> Result<Option<StoredNodeList>, E> {
         let new = given.map(|(nodes, node)| StoredNodeList {
-            epoch: before.as_ref().map_or(1, |before| before.epoch),
+            epoch: before.map_or(1, |before| before.epoch),
             nodes: nodes.clone(),
             node: node.clone(),
         });
-        match (before, new) {
-            (None, None) => Ok(None),
-            (Some(before), Some(new)) if before == new => Ok(None),
-            (before, new) => match stranding(before.as_ref(), new.as_ref(), held()?) {
-                Some(what) => Err(NodeListError::Stranding(what).into()),
-                None => Ok(new),
-            },
+        if before == new.as_ref() {
+            return Ok(new);
+        }
+        match stranding(before, new.as_ref(), held()?) {
+            Some(what) => Err(NodeListError::Stranding(what).into()),
+            None => Ok(new),
         }
     }
 }
@@ -256,7 +269,7 @@ mod tests {
         let given = new.map(|new| (&new.nodes, &new.node));
         let held =
             if empty { StoreContents::Nothing } else { StoreContents::Keys("keys".to_owned()) };
-        let judged = StoredNodeList::judge(before.cloned(), given, || Ok::<_, NodeListError>(held));
+        let judged = StoredNodeList::judge(before, given, || Ok::<_, NodeListError>(held));
         judged.map_err(|error| error.to_string())
     }
 
@@ -299,6 +312,8 @@ mod tests {
         std::fs::write(folder.path().join(FILE), b"PELLNODE").unwrap();
         let error = StoredNodeList::read(folder.path()).unwrap_err().to_string();
         assert!(error.contains(FILE) && error.contains("length"), "{error}");
+        StoredNodeList::remove(folder.path()).unwrap();
+        assert_eq!(StoredNodeList::read(folder.path()).unwrap(), None);
     }
 
     #[test]
@@ -306,7 +321,7 @@ mod tests {
         let two = remembered("http://a:1,http://b:2", "http://b:2");
         let three = remembered("http://a:1,http://b:2,http://c:3", "http://b:2");
         let other = remembered("http://a:1,http://b:2", "http://a:1");
-        assert_eq!(judge(Some(&two), Some(&two), false), Ok(None));
+        assert_eq!(judge(Some(&two), Some(&two), false), Ok(Some(two.clone())));
         for new in [Some(&three), Some(&other), None] {
             let error = judge(Some(&two), new, false).unwrap_err();
             assert!(error.contains("http://a:1,http://b:2"), "{error}");

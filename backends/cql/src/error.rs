@@ -48,7 +48,8 @@ impl FailedRequest {
     }
 
     /// True if the outcome of a transaction is unknown. An error of its reads leaves it as open as
-    /// an error of its writes: the coordinator may have made an earlier attempt by itself.
+    /// an error of its writes: the coordinator may have made an earlier attempt by itself. It may
+    /// also report overload and missing copies only after a majority has accepted the transaction.
     pub(crate) fn is_uncertain(&self) -> bool {
         match &self.error {
             ExecutionError::RequestTimeout(_)
@@ -61,6 +62,8 @@ impl FailedRequest {
                     | DbError::WriteFailure { .. }
                     | DbError::ReadTimeout { .. }
                     | DbError::ReadFailure { .. }
+                    | DbError::Unavailable { .. }
+                    | DbError::Overloaded
                     | DbError::ServerError
                     | DbError::Other(_)
             ),
@@ -132,6 +135,23 @@ mod tests {
         let StoreError::Unreachable(text) = failed.into() else { panic!("it is a 504") };
         assert!(text.starts_with("1 copies can be reached where 2 have to answer"), "{text}");
         assert!(text.ends_with("; every node that has a copy is reached from here"), "{text}");
+    }
+
+    /// Regression: these were reported as if nothing had been done. A write with `If-None-Match`
+    /// that was repeated after that met its own entry.
+    #[test]
+    fn a_transaction_may_have_happened_after_overload_or_missing_copies() {
+        let unavailable =
+            DbError::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
+        let starting = DbError::IsBootstrapping;
+        for (error, is_uncertain) in
+            [(unavailable, true), (DbError::Overloaded, true), (starting, false)]
+        {
+            let error = RequestAttemptError::DbError(error, String::new());
+            let error = ExecutionError::LastAttemptError(error);
+            let failed = FailedRequest { error, said: None, away: Vec::new() };
+            assert_eq!(failed.is_uncertain(), is_uncertain, "{failed:?}");
+        }
     }
 
     #[test]

@@ -53,22 +53,8 @@ impl RetrySession for RequestRetrySession {
             let said = Some(info.error.clone());
             *self.said.lock() = said;
         }
-        let reached_nothing = matches!(
-            info.error,
-            RequestAttemptError::UnableToAllocStreamId
-                | RequestAttemptError::DbError(
-                    DbError::Unavailable { .. } | DbError::IsBootstrapping,
-                    _
-                )
-        );
-        let may_help = match info.error {
-            RequestAttemptError::BrokenConnectionError(_)
-            | RequestAttemptError::DbError(DbError::Overloaded | DbError::ServerError, _) => true,
-            RequestAttemptError::DbError(error, _) => is_about_copies(error),
-            _ => false,
-        };
         self.again += 1;
-        if self.again > AGAIN_MAX || !(reached_nothing || may_help && info.is_idempotent) {
+        if self.again > AGAIN_MAX || !is_retried(info.error, info.is_idempotent) {
             return RetryDecision::DontRetry;
         }
         RetryDecision::RetryNextTarget(None)
@@ -76,6 +62,20 @@ impl RetrySession for RequestRetrySession {
 
     fn reset(&mut self) {
         self.again = 0;
+    }
+}
+
+/// True if a retry may help, and is safe: the request is idempotent, or has reached nothing.
+fn is_retried(error: &RequestAttemptError, is_idempotent: bool) -> bool {
+    match error {
+        RequestAttemptError::UnableToAllocStreamId
+        | RequestAttemptError::DbError(DbError::IsBootstrapping, _) => true,
+        RequestAttemptError::BrokenConnectionError(_)
+        | RequestAttemptError::DbError(DbError::Overloaded | DbError::ServerError, _) => {
+            is_idempotent
+        }
+        RequestAttemptError::DbError(error, _) => is_idempotent && is_about_copies(error),
+        _ => false,
     }
 }
 
@@ -88,4 +88,28 @@ fn is_about_copies(error: &DbError) -> bool {
             | DbError::WriteTimeout { .. }
             | DbError::WriteFailure { .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scylla::statement::Consistency;
+
+    /// Regression: missing copies counted as reaching nothing. But a transaction may have been
+    /// accepted before they are noticed, so it was made twice.
+    #[test]
+    fn a_transaction_is_not_retried_after_missing_copies() {
+        let consistency = Consistency::Quorum;
+        let unavailable = DbError::Unavailable { consistency, required: 2, alive: 1 };
+        for (error, of_transaction, of_read) in [
+            (unavailable, false, true),
+            (DbError::Overloaded, false, true),
+            (DbError::IsBootstrapping, true, true),
+            (DbError::Invalid, false, false),
+        ] {
+            let error = RequestAttemptError::DbError(error, String::new());
+            assert_eq!(is_retried(&error, false), of_transaction, "{error}");
+            assert_eq!(is_retried(&error, true), of_read, "{error}");
+        }
+    }
 }

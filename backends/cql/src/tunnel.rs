@@ -58,7 +58,7 @@ impl Tunnels {
             })
         });
         let way = TlsSettings { connector: connector(tls)?, name: name.transpose()?, timeout };
-        let port = nodes.iter().find_map(|node| node.rsplit_once(':')?.1.parse().ok());
+        let port = nodes.iter().find_map(|node| port_of(node));
         let (port, local) = (port.unwrap_or(PORT_USUAL), Mutex::default());
         Ok(Tunnels { way: Arc::new(way), port, local })
     }
@@ -68,12 +68,13 @@ impl Tunnels {
     /// # Errors
     /// If none of the nodes can be reached with a valid certificate.
     pub(crate) async fn begin(&self, nodes: &[String]) -> Result<Vec<SocketAddr>> {
+        let nodes: Vec<_> = nodes.iter().map(|node| with_port(node, self.port)).collect();
         let mut wrong = String::new();
-        for node in nodes {
+        for node in &nodes {
             match self.way.reach(node).await {
                 Ok(_) => {
                     let mut local = Vec::new();
-                    for node in nodes {
+                    for node in &nodes {
                         local.push(self.local(node).await.map_err(|error| failed(&error))?);
                     }
                     return Ok(local);
@@ -140,6 +141,16 @@ impl TlsSettings {
     }
 }
 
+/// The port in the address of a node, if it has one.
+fn port_of(node: &str) -> Option<u16> {
+    node.rsplit_once(':')?.1.parse().ok()
+}
+
+/// The address of a node, with `port` if it has none.
+fn with_port(node: &str, port: u16) -> String {
+    if port_of(node).is_some() { node.to_owned() } else { format!("{node}:{port}") }
+}
+
 /// Accepts connections at `listener`, and forwards each to a node.
 async fn carry_all(way: Arc<TlsSettings>, node: String, listener: TcpListener) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -186,4 +197,19 @@ fn connector(tls: &CqlTls) -> Result<TlsConnector> {
 
 fn failed(error: &io::Error) -> StoreError {
     StoreError::Failed(format!("cannot listen on this machine's loopback: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a node without a port could be reached only without TLS.
+    #[test]
+    fn nodes_without_a_port_get_that_of_the_ring() {
+        for (node, reached) in
+            [("a", "a:9"), ("a:1", "a:1"), ("[::1]", "[::1]:9"), ("[::1]:1", "[::1]:1")]
+        {
+            assert_eq!(with_port(node, 9), reached);
+        }
+    }
 }

@@ -96,6 +96,20 @@ impl Mailbox {
     }
 }
 
+/// Closes the mailbox when the thread ends, also by a panic, so that no ask waits for ever.
+struct MailboxCloser<'a>(&'a Mutex<Mailbox>);
+
+impl Drop for MailboxCloser<'_> {
+    fn drop(&mut self) {
+        let mut mailbox = self.0.lock();
+        mailbox.is_closed = true;
+        let orders = mailbox.take();
+        // Orders are dropped without the lock, because a callback may ask again.
+        drop(mailbox);
+        drop(orders);
+    }
+}
+
 /// A handle of the thread. Dropping it ends the thread.
 pub(crate) struct Driver {
     cluster: Arc<Cluster>,
@@ -158,8 +172,6 @@ impl Driver {
             // The message of a panic is on standard error already.
             let _ = thread.join();
         }
-        // Dropped without the lock, because a callback may ask again.
-        drop(self.mailbox.lock().take());
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -173,20 +185,16 @@ impl Drop for Driver {
     }
 }
 
+/// Serves the mailbox until it is closed. At the end, dropping the orders and the links calls all
+/// callbacks.
 fn run(mut poll: Poll, mut peers: Peers<PendingAnswer>, mailbox: &Mutex<Mailbox>) {
+    let _closer = MailboxCloser(mailbox);
     let mut events = Events::with_capacity(EVENTS);
     loop {
         match poll.poll(&mut events, None) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // No event can arrive any more. Dropping the orders and the links calls all callbacks.
-            Err(_) => {
-                let orders = {
-                    let mut mailbox = mailbox.lock();
-                    mailbox.is_closed = true;
-                    mailbox.take()
-                };
-                return drop(orders);
-            }
+            // No event can arrive any more.
+            Err(_) => return,
             Ok(()) => {}
         }
         let registry = poll.registry();
@@ -224,4 +232,44 @@ fn bring(waiting: PendingAnswer, outcome: Outcome<'_>) {
             Ok(ReceivedAnswer { answer: OwnerAnswer::new(&answer, times), payload })
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use pellucid_cluster::ClusterOptions;
+    use pellucid_topology::NodeList;
+
+    use super::*;
+
+    /// Regression: the mailbox stayed open, and later asks waited in it for ever.
+    #[test]
+    fn asks_fail_at_once_after_the_thread_has_panicked() {
+        // No program listens there.
+        let nodes = NodeList::parse("http://127.0.0.1:1").unwrap();
+        let cluster = Cluster::new(ClusterOptions::of_guest(nodes), 1, |_| {}).unwrap();
+        let driver = Driver::start(cluster).unwrap();
+        let ask = |waiting| {
+            let ask = OwnedAsk {
+                kind: AskKind::Get,
+                acknowledgement: Acknowledgement::Memory,
+                condition: Condition::None,
+                lifetime_ms: None,
+                table: (Arc::from("t"), 0),
+                key: b"k".to_vec(),
+                value: Vec::new(),
+            };
+            driver.ask(0, ask, waiting);
+        };
+        ask(PendingAnswer::new(|_| panic!("on purpose")));
+        let thread = driver.thread.lock().take().unwrap();
+        assert!(thread.join().is_err());
+        let (sender, results) = channel();
+        ask(PendingAnswer::new(move |result| {
+            // The send fails if the test has failed before.
+            let _ = sender.send(result.is_err());
+        }));
+        assert_eq!(results.try_recv(), Ok(true));
+    }
 }

@@ -28,7 +28,8 @@ pub struct ShardedOptions {
     pub nodes: NodeList,
     /// The shared secret, by which nodes and guests authenticate each other.
     pub secret: Option<Vec<u8>>,
-    /// The longest wait for an answer, and the longest silence of a node.
+    /// The longest wait for the answer about a key, and the longest silence of a node. A page of a
+    /// range may take 60 times as long.
     pub wait: Duration,
     /// Limit of a value in bytes; not above the limit of the nodes. It is lowered to the longest
     /// value that one request can have, somewhat below 1 GiB.

@@ -165,7 +165,7 @@ impl Target {
     #[must_use]
     pub fn plain_request(&self, headers: &[Header], keep_alive: bool) -> Vec<u8> {
         let mut request = format!("GET {} HTTP/1.1\r\n", self.path);
-        if !headers.iter().any(|header| header.name == "Host") {
+        if !headers.iter().any(|header| header.name.eq_ignore_ascii_case("host")) {
             request.push_str(&format!("Host: {}\r\n", self.host_header()));
         }
         for Header { name, value } in headers {
@@ -314,9 +314,11 @@ mod tests {
         let headers = [Header::parse("X-Id: 7").unwrap()];
         let request = String::from_utf8(target.plain_request(&headers, true)).unwrap();
         assert_eq!(request, "GET /a HTTP/1.1\r\nHost: localhost:1\r\nX-Id: 7\r\n\r\n");
-        let own = [Header::parse("Host: example.org").unwrap()];
-        let request = String::from_utf8(target.plain_request(&own, true)).unwrap();
-        assert_eq!(request, "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n");
+        for host in ["Host: example.org", "host: example.org"] {
+            let own = [Header::parse(host).unwrap()];
+            let request = String::from_utf8(target.plain_request(&own, true)).unwrap();
+            assert_eq!(request, format!("GET /a HTTP/1.1\r\n{host}\r\n\r\n"));
+        }
     }
 
     #[test]
