@@ -164,6 +164,8 @@ impl Pages {
                     usize::try_from(levels).ok().filter(|levels| *levels <= unpacked_bytes);
                 let parts = levels.and_then(|levels| body.split_at_checked(levels));
                 let (levels, packed) = parts.ok_or("a page is damaged: it is all levels")?;
+                // Where there is no value, some writers compress nothing to nothing.
+                let is_packed = is_packed && !packed.is_empty();
                 let codec = if is_packed { self.codec } else { Codec::Plain };
                 let unpacked = codec.unpack(packed, unpacked_bytes - levels.len())?;
                 Ok(Page::DataPageV2 {
@@ -230,5 +232,50 @@ impl PageReader for Pages {
 
     fn skip_next_page(&mut self) -> Result<(), ParquetError> {
         Err(failed("pages are read one after another"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    /// Regression: a compressed page without a value was damaged if nothing followed its levels.
+    #[test]
+    fn a_page_without_a_value_ends_with_its_levels() {
+        let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+        let pages = Pages {
+            source: Arc::new(Source::open(file).unwrap()),
+            codec: Codec::Snappy,
+            has_levels: true,
+            at: 0,
+            end: 0,
+            rows_left: 0,
+            has_dictionary: false,
+            is_paused: false,
+        };
+        let header = |unpacked_bytes| Header {
+            length: 0,
+            packed_bytes: 0,
+            unpacked_bytes,
+            checksum: None,
+            content: Content::Apart {
+                values: 8,
+                nulls: 8,
+                rows: 8,
+                encoding: Encoding::PLAIN,
+                definition_bytes: 2,
+                repetition_bytes: 0,
+                is_packed: true,
+            },
+        };
+        let levels = [16_u8, 0];
+        let nothing = snap::raw::Encoder::new().compress_vec(&[]).unwrap();
+        for values in [&b""[..], &nothing] {
+            let page = pages.data(&header(2), &[&levels[..], values].concat()).unwrap();
+            assert_eq!(page.buffer()[..], levels);
+        }
+        assert!(pages.data(&header(3), &levels).is_err(), "a value is missing");
     }
 }

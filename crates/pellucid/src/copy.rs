@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     end_copy(&*to, tables)?;
     to.close().and_then(|()| from.close())?;
     if json {
-        print_line!("{}", json!({ "tables": copied }));
+        print_line!("{}", json!({ "schema": "pellucid.inspect_copy.v1", "tables": copied }));
     }
     Ok(())
 }

@@ -144,7 +144,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
         Action::RebuildLedger => {
             let last_sequence = rebuild_ledger(directory, options())?;
             match json {
-                true => print_line!("{}", json!({ "last_sequence": last_sequence })),
+                true => print_json("ledger", json!({ "last_sequence": last_sequence })),
                 false => print_line!("rebuilt up to sequence {last_sequence}"),
             }
         }
@@ -170,6 +170,12 @@ fn options() -> EngineOptions {
 fn open(directory: &Path) -> Result<Engine, Failure> {
     stat(directory, &SystemFileSystem)?;
     Ok(Engine::open(directory, options())?)
+}
+
+/// Prints a result about `what` as JSON that names its schema.
+fn print_json(what: &str, mut result: Value) {
+    result["schema"] = format!("pellucid.inspect_{what}.v1").into();
+    print_line!("{result}");
 }
 
 fn report_json(report: &Report) -> Value {
@@ -243,7 +249,7 @@ fn print_definition(definition: &DefinitionReport) {
 
 fn print_report(report: &Report, json: bool) {
     if json {
-        print_line!("{}", report_json(report));
+        print_json("store", report_json(report));
         return;
     }
     print_line!(
@@ -289,7 +295,7 @@ fn print_problems(report: &Report) {
 
 fn print_verified(report: &Report, json: bool) -> Result<(), Failure> {
     if json {
-        print_line!("{}", report_json(report));
+        print_json("store", report_json(report));
     } else {
         print_problems(report);
         let records: u64 = report.segments.iter().map(|segment| segment.records).sum();
@@ -323,7 +329,7 @@ fn print_backup(what: &str, backup: &Backup, json: bool) {
             "copied_files": copied_files,
             "size_bytes": size_bytes,
         });
-        print_line!("{figures}");
+        print_json("backup", figures);
     } else {
         print_line!(
             "{what} up to sequence {sequence}: {size_bytes} bytes, {linked_files} files linked, \
@@ -345,7 +351,7 @@ fn print_cut(parts: &[TruncatedPart], json: bool) {
                 "kept_as": part.kept_as.display().to_string(),
             })
         });
-        print_line!("{}", json!({ "dropped": parts.collect::<Vec<_>>() }));
+        print_json("tail", json!({ "dropped": parts.collect::<Vec<_>>() }));
         return;
     }
     for part in parts {
@@ -384,7 +390,7 @@ fn print_salvaged(salvaged: &SalvageReport, json: bool) -> Result<(), Failure> {
             "lost": lost.collect::<Vec<_>>(),
             "lost_left_off": salvaged.lost_left_off,
         });
-        print_line!("{figures}");
+        print_json("salvage", figures);
     } else {
         for lost in lost.take(PROBLEMS_PRINTED_MAX) {
             print_line!(

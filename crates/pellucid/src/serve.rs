@@ -9,6 +9,7 @@ use pellucid_server::{Log, RunningServer, ServerError, ServerOptions, StoreKind,
 use pellucid_thread::PeriodicThread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::raise;
 
 use crate::Failure;
 use crate::settings::{ServeArguments, Task};
@@ -27,7 +28,7 @@ pub(crate) fn run(arguments: &ServeArguments, matches: &ArgMatches) -> Result<()
         }
         Task::Serve(options, logging) => {
             logging.begin();
-            serve(*options)
+            serve(*options, arguments.end_with_input)
         }
     }
 }
@@ -82,11 +83,18 @@ fn watch(
     Ok((manager, watchdog.flatten()))
 }
 
-/// Serves until SIGTERM or SIGINT, and reloads the certificate at SIGHUP. At the end, requests in
-/// flight finish and the store is closed.
-fn serve(options: ServerOptions) -> Result<(), Failure> {
+/// Serves until SIGTERM or SIGINT, or the end of the input if it `ends_with_input`, and reloads the
+/// certificate at SIGHUP. At the end, requests in flight finish and the store is closed.
+fn serve(options: ServerOptions, ends_with_input: bool) -> Result<(), Failure> {
     // Before anything else: an early signal must not kill the process while the store is opened.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    if ends_with_input {
+        std::thread::spawn(|| {
+            // An input that cannot be read has ended, too.
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            let _ = raise(SIGTERM);
+        });
+    }
     let has_tls = options.tls.is_some();
     let Some(server) = begin(options, &mut signals)? else { return Ok(()) };
     let (manager, watchdog) = match announce(&server, has_tls) {

@@ -39,13 +39,15 @@ impl ServerProcess {
     pub(crate) fn start(data: &Path, flags: &[&str]) -> Result<ServerProcess, Failure> {
         let program = std::env::current_exe()?;
         let mut command = Command::new(program);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(flags);
+        command.args(["serve", "--end-with-input", "--listen", "127.0.0.1:0", "--data"]);
+        command.arg(data).args(flags);
         ServerProcess::run(command, START_TIME_MAX)
     }
 
     /// Starts a server by this command, and waits no longer than `patience` for its address.
     fn run(mut command: Command, patience: Duration) -> Result<ServerProcess, Failure> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        // The server's input ends with this process, whatever ends it.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let child = command.spawn();
         let child = child.map_err(|error| format!("cannot start the server: {error}"))?;
         let mut child = ChildGuard(child);

@@ -1,20 +1,20 @@
 //! `pellucid study`: runs a load that answers one question, and writes a report with the answer.
 
 use std::io::{stdin, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
-use pellucid_report::{StudyReport, command_line, text};
+use pellucid_report::{StudyReport, command_line, study_html, text};
 use pellucid_study::{
     ClusterStudyOptions, ConnectionPoolOptions, Engine, EntityStudyOptions, MergeTreeOptions,
     RequestLifeOptions, Scale, Study, StudyError, StudyRun, conduct, run_cluster_child,
     run_connection_pool_child, run_entity_child, run_merge_tree_child, run_request_life_child,
-    write,
 };
 
 use crate::Failure;
+use crate::load::save;
 use crate::settings::{EngineKind, Size};
 
 /// Run a study: put a load on, record the account, and answer a question with figures.
@@ -115,17 +115,27 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     let is_interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, is_interrupted)?;
     let (output, json) = (arguments.output.clone(), arguments.json);
+    check_folder(&output)?;
     let report = report_of(arguments)?;
-    let files = write(&report, &output).map_err(failure_of)?;
-    let findings = text::findings(&report);
-    let [html, data] = files.map(|path| path.display().to_string());
+    let document = report.json()?;
+    // First, so that the result is not lost if the files cannot be written.
     if json {
-        print_line!("{}", report.json()?);
-        eprintln!("The report is in {html} and {data}.");
+        print_line!("{document}");
     } else {
-        print_line!("\n{findings}\nThe report is in {html} and {data}.");
+        print_line!("\n{}", text::findings(&report));
     }
-    Ok(())
+    let files = [("html", study_html(&report)), ("json", document)];
+    Failure::all(files.map(|(ending, text)| {
+        save(&output.join(format!("{}.{ending}", report.name)), text.as_bytes())
+    }))
+}
+
+/// Makes the folder for the reports, and checks before a long study that they can be written there.
+fn check_folder(folder: &Path) -> Result<(), Failure> {
+    let checked = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+    checked.map(drop).map_err(|error| {
+        Failure::usage(format!("cannot write reports to {}: {error}", folder.display()))
+    })
 }
 
 /// The stores of the study `entity`.

@@ -12,7 +12,6 @@ use crate::error::LoadError;
 use crate::http2::{Answer, StreamFailure, TURN_BYTES_MAX};
 use crate::poller::Readiness;
 use crate::request_factory::StreamRequest;
-use crate::source::Acceptance;
 use crate::trace_sampler::insert_headers;
 use crate::worker::Worker;
 use crate::wrk2_timers::SendDecision;
@@ -418,7 +417,7 @@ impl Worker {
                 let timing = connection.parser.take_timing();
                 self.note_watched(&request, now, timing.as_ref());
             }
-            self.note_answer(&request, now, answer.status, acceptance);
+            self.recorder.answered(&request, now, answer.status, acceptance);
         }
         let connection = &mut self.pool.connections[index];
         connection.proven = true;
@@ -432,21 +431,6 @@ impl Worker {
             self.pool.lose(index, loss, &mut self.recorder);
         }
         Ok(goes_on)
-    }
-
-    /// Records an answer and the outcome of its check.
-    #[inline]
-    pub(crate) fn note_answer(
-        &mut self,
-        request: &PendingRequest,
-        now: Ticks,
-        status: u16,
-        acceptance: Acceptance,
-    ) {
-        self.recorder.answered(request, now, status, acceptance);
-        if acceptance == Acceptance::Failed {
-            self.recorder.explain(|| format!("check failed on an answer of status {status}"));
-        }
     }
 
     /// Records the trace of a watched request. `told` are the headers with the server's timing.
@@ -654,7 +638,7 @@ impl Worker {
             watch.first_byte = Some(answer.first_byte);
             self.note_watched(&request, now, answer.timing.as_ref());
         }
-        self.note_answer(&request, now, status, acceptance);
+        self.recorder.answered(&request, now, status, acceptance);
         self.maker.respond(status, captured).map(drop)
     }
 

@@ -165,16 +165,24 @@ impl LoadOptions {
         }
     }
 
-    /// Sends a GET of `path` beside the load, and returns the status, and the head and the body of
-    /// the answer. `headers` are further header lines, each with its line end.
+    /// Sends a GET of `path` beside the load, with the credentials of its requests. Returns the
+    /// status, and the head and the body of the answer.
     ///
     /// # Errors
     /// The error in words, if the request failed or the service is simulated.
-    pub fn ask(&self, path: &str, headers: &str) -> Result<(u16, CapturedResponse), String> {
+    pub fn ask(&self, path: &str) -> Result<(u16, CapturedResponse), String> {
         if self.simulation.is_some() {
             return Err("a simulated service is asked nothing beside its load".to_owned());
         }
+        let line = self.authorization().map(|value| format!("Authorization: {value}\r\n"));
+        let headers = line.as_deref().unwrap_or_default();
         HttpRequest { headers, ..HttpRequest::get(path) }.ask(&self.target, &self.tls)
+    }
+
+    /// The value of the header `Authorization` of every request, if they have one.
+    pub(crate) fn authorization(&self) -> Option<&str> {
+        let is_it = |header: &&Header| header.name.eq_ignore_ascii_case("authorization");
+        self.headers.iter().find(is_it).map(|header| header.value.as_str())
     }
 
     /// The rate and the number of connections over the run.
@@ -199,7 +207,7 @@ impl LoadOptions {
     /// [`LoadError::Option`] names the option and what it must be.
     pub fn check(&self) -> Result<(), LoadError> {
         let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
-        let checks: [(bool, &str); 24] = [
+        let checks: [(bool, &str); 25] = [
             (
                 self.duration().is_none_or(|duration| self.warm_up < duration),
                 "the warm-up must be shorter than the run, of which it leaves out the beginning",
@@ -241,6 +249,10 @@ impl LoadOptions {
             (
                 self.stages.iter().all(|stage| !stage.duration.is_zero()),
                 "every stage must last longer than zero",
+            ),
+            (
+                self.stages.iter().all(|s| s.connections.is_none_or(|n| n >= self.threads)),
+                "every stage must have at least as many connections as there are threads (-t)",
             ),
             (
                 self.stages.iter().all(|s| s.rate_per_second.unwrap_or(0) <= MAX_RATE_PER_SECOND),
@@ -327,11 +339,13 @@ mod tests {
         };
         let (warm_up, limit) = (Duration::from_secs(5), Limit::Duration(Duration::from_secs(5)));
         let (both, mixed) = (vec![stage(Some(1))], vec![stage(Some(1)), stage(None)]);
+        let narrow = vec![Stage { connections: Some(1), ..stage(Some(1)) }];
         let rate = Some(10);
         for (refused, reason) in [
             (LoadOptions { warm_up, limit, ..options() }, "warm-up"),
             (LoadOptions { pipeline_depth: 2, rate_per_second: rate, ..options() }, "pipeline"),
             (LoadOptions { stages: mixed, ..options() }, "every stage"),
+            (LoadOptions { stages: narrow, ..options() }, "as many connections as there are"),
             (LoadOptions { arrivals: Arrivals::Poisson, ..options() }, "need a rate"),
             (LoadOptions { rate_per_second: rate, stages: both, ..options() }, "a rate and stages"),
         ] {

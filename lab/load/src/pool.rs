@@ -120,9 +120,11 @@ impl Pool {
         taken
     }
 
-    /// True if a connection is in use in the current stage.
+    /// True if a connection is in use in the current stage. The first one always is: the thread's
+    /// share of the requests needs one, also at the begin of a ramp.
     pub(crate) fn is_in_use(&self, index: usize) -> bool {
-        self.plan.places[index / self.width()] < self.in_use
+        let connection = index / self.width();
+        connection == 0 || self.plan.places[connection] < self.in_use
     }
 
     /// Sets the number of connections in use to that of `elapsed_ns` after the start. Returns true
@@ -332,5 +334,43 @@ impl Pool {
         for watch in connection.in_flight.iter_mut().filter_map(|r| r.watch.as_mut()) {
             watch.written.get_or_insert(now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_client::http::Address;
+
+    use super::*;
+    use crate::simulation::{HttpServer, Reply, Simulation};
+    use crate::stages::Stage;
+
+    /// Regression: at the begin of a ramp, a thread without a connection in use sent nothing of its
+    /// share.
+    #[test]
+    fn the_first_connection_of_a_thread_is_always_in_use() {
+        let simulation = Simulation::new(HttpServer::new(|_| Reply::ok()));
+        let clock = simulation.clock();
+        let (duration, rate_per_second) = (Duration::from_secs(1), Some(1));
+        let stage = Stage { duration, rate_per_second, ramp: true, connections: None };
+        let opening = ConnectionSettings {
+            address: Address::Tcp(([192, 0, 2, 1], 80).into()),
+            tls: None,
+            http2_streams: None,
+            capture: false,
+            simulation: Some(simulation),
+        };
+        let plan = PoolPlan {
+            opening,
+            directions: None,
+            places: vec![3, 7],
+            profile: Arc::new(Profile::new(&[stage], 8)),
+            keep_alive: true,
+        };
+        let mut pool = Pool::new(plan, clock, 1, true).unwrap();
+        let in_use = |pool: &Pool| [0, 1].map(|index| pool.is_in_use(index));
+        assert_eq!(in_use(&pool), [true, false]);
+        assert!(pool.use_as_at(1_000_000_000));
+        assert_eq!(in_use(&pool), [true, true]);
     }
 }

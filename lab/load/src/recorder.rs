@@ -105,7 +105,7 @@ impl Recorder {
         self.interval_end = Ticks(start.0 + self.clock.ticks(self.timeline.end_ns()));
     }
 
-    /// Records a complete answer.
+    /// Records a complete answer and the outcome of its check.
     #[inline]
     pub(crate) fn answered(
         &mut self,
@@ -124,6 +124,12 @@ impl Recorder {
         self.errors.check += u64::from(refused);
         let is_error = refused || bad_status;
         self.errors.failed_requests += u64::from(is_error && !request.timed_out);
+        if is_error {
+            self.explain(|| match refused {
+                true => format!("check failed on an answer of status {status}"),
+                false => format!("an answer had status {status}"),
+            });
+        }
         if let Some(notes) = self.operations.get_mut(usize::from(request.operation)) {
             notes.requests += 1;
             notes.errors += u64::from(is_error);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use pellucid_client::http::{Address, Target};
-use pellucid_client::{RequestRouter, topology_within};
+use pellucid_client::{ClientOptions, Credentials, RequestRouter, topology_with};
 
 use crate::error::LoadError;
 use crate::options::LoadOptions;
@@ -47,7 +47,13 @@ impl Nodes {
     pub(crate) fn find(options: &LoadOptions) -> Result<Nodes, LoadError> {
         let target = &options.target;
         let url = format!("http://{}", target.address());
-        let list = topology_within(&url, options.timeout).map_err(|error| {
+        let authorization = options.authorization().map(str::to_owned);
+        let settings = ClientOptions {
+            credentials: authorization.map_or(Credentials::None, Credentials::Header),
+            patience: options.timeout,
+            ..ClientOptions::default()
+        };
+        let list = topology_with(&url, &settings).map_err(|error| {
             LoadError::Topology(format!(
                 "--direct asks {url}/v0/cluster which nodes there are, and has no list: {error}"
             ))

@@ -21,7 +21,8 @@ pub struct Stage {
     /// are constant from the begin of the stage. Before the first stage, both are 0.
     #[serde(default)]
     pub ramp: bool,
-    /// The number of connections in use, at most that of the run; `None` is all of them.
+    /// The number of connections in use, at least one for each thread and at most that of the run;
+    /// `None` is all of them.
     pub connections: Option<usize>,
 }
 
@@ -101,14 +102,14 @@ impl Profile {
         segment.count_before + seconds * f64::midpoint(segment.rate_from, rate_then)
     }
 
-    /// The number of connections in use at a time; at least one.
+    /// The number of connections in use at a time.
     pub(crate) fn connections_at(&self, time_ns: f64) -> usize {
         let segment = self.segment_at(time_ns);
         let within = ((time_ns - segment.begin_ns) / segment.length_ns).clamp(0.0, 1.0);
         let within = if within.is_finite() { within } else { 1.0 };
         let open =
             segment.connections_from + (segment.connections_to - segment.connections_from) * within;
-        (open.round() as usize).max(1)
+        open.round() as usize
     }
 
     fn segment_at(&self, time_ns: f64) -> &Segment {
@@ -169,7 +170,7 @@ mod tests {
         let profile = Profile::new(&stages, 100);
         let open: Vec<usize> =
             [0.0, 5e9, 9.9e9, 10e9, 25e9].map(|ns| profile.connections_at(ns)).to_vec();
-        assert_eq!(open, [1, 5, 10, 3, 3]);
+        assert_eq!(open, [0, 5, 10, 3, 3]);
     }
 
     #[test]

@@ -242,6 +242,7 @@ fn statuses_of_400_and_above_are_answers_and_errors() {
     let result = load(&LoadOptions { limit: Limit::Requests(30), ..options });
     assert_eq!((result.requests, result.errors.status), (30, 15));
     assert_eq!((result.status_classes[2], result.status_classes[5]), (15, 15));
+    assert_eq!(result.first_error.as_deref(), Some("an answer had status 503"));
 }
 
 #[test]

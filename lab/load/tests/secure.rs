@@ -87,7 +87,7 @@ fn tls_errors_are_reported_before_the_run() {
 #[test]
 fn single_questions_go_over_tls_too() {
     let server = SecureServer::start("http/1.1", |_| reply(b"an account"));
-    let (status, answer) = server.options().ask("/_admin", "").unwrap();
+    let (status, answer) = server.options().ask("/_admin").unwrap();
     assert_eq!((status, answer.body), (200, b"an account".to_vec()));
 }
 

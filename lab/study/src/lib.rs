@@ -5,9 +5,9 @@
 //! tables, and compares every conclusion of the original with figures of several runs. The report
 //! is text, one HTML file, and JSON (`pellucid.study.v2`, docs/studies.md).
 //!
-//! A [`Study`] has a question and runs its steps. [`conduct`] runs it and makes the report, and
-//! [`write()`] writes the files. The measured code runs in a child process where possible
-//! ([`Context::child`]), so that its memory can be limited and the study itself is not measured.
+//! A [`Study`] has a question and runs its steps. [`conduct`] runs it and makes the report. The
+//! measured code runs in a child process where possible ([`Context::child`]), so that its memory
+//! can be limited and the study itself is not measured.
 
 mod cgroup;
 mod child_server;
@@ -36,4 +36,4 @@ pub use entity::{Engine, EntityStudyOptions, run_child as run_entity_child};
 pub use error::StudyError;
 pub use merge_tree::{MergeTreeOptions, run_child as run_merge_tree_child};
 pub use request_life::{RequestLifeOptions, run_child as run_request_life_child};
-pub use study::{Context, Scale, Study, StudyDescription, StudyRun, conduct, write};
+pub use study::{Context, Scale, Study, StudyDescription, StudyRun, conduct};

@@ -1,14 +1,11 @@
-//! The framework of all studies: the trait of a study, and the code that runs it and writes its
-//! report.
+//! The framework of all studies: the trait of a study, and the code that runs it.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pellucid_clock::WallTime;
 use pellucid_report::{
     ANSWER_LINES_MAX, CompletedStep, Finding, Judgement, Machine, STUDY_SCHEMA, StudyReport,
-    study_html,
 };
 
 use crate::error::StudyError;
@@ -149,26 +146,6 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
     })
 }
 
-/// Writes `NAME.html` and `NAME.json` into `folder`, which is made if it does not exist; returns
-/// their paths.
-///
-/// # Errors
-/// If the file system fails.
-pub fn write(report: &StudyReport, folder: &Path) -> Result<[PathBuf; 2], StudyError> {
-    std::fs::create_dir_all(folder).map_err(|error| StudyError::file("make", folder, error))?;
-    let json = report.json().map_err(StudyError::step)?;
-    let files = [("html", study_html(report)), ("json", json)];
-    let written = files.map(|(ending, text)| {
-        let path = folder.join(format!("{}.{ending}", report.name));
-        match std::fs::write(&path, text) {
-            Ok(()) => Ok(path),
-            Err(error) => Err(StudyError::file("write", &path, error)),
-        }
-    });
-    let [html, json] = written;
-    Ok([html?, json?])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_printed_and_timed_and_the_report_is_written() {
+    fn steps_are_printed_and_timed() {
         let mut said = Vec::new();
         let mut say = |line: &str| said.push(line.to_owned());
         let run = StudyRun {
@@ -214,14 +191,6 @@ mod tests {
         assert_eq!(said, ["Counting …", "one", "Refusing …"]);
         assert_eq!(report.steps.len(), 2);
         assert_eq!((report.notes[0].as_str(), report.scale.as_str()), ("1, no", "quick"));
-        let folder = tempfile::tempdir().unwrap();
-        let [html, json] = write(&report, &folder.path().join("new")).unwrap();
-        assert!(html.ends_with("new/counting.html"));
-        assert!(std::fs::read_to_string(html).unwrap().contains("How far?"));
-        let text = std::fs::read_to_string(json).unwrap();
-        assert_eq!(serde_json::from_str::<StudyReport>(&text).unwrap(), report);
-        let file = folder.path().join("file");
-        std::fs::write(&file, "").unwrap();
-        assert!(write(&report, &file).unwrap_err().to_string().contains("file"));
+        assert_eq!((report.name.as_str(), report.question.as_str()), ("counting", "How far?"));
     }
 }

@@ -10,7 +10,7 @@ use crate::Failure;
 pub(crate) fn accounts(list: &AccountList, as_json: bool) -> Result<(), Failure> {
     if as_json {
         let accounts: Vec<Value> = list.accounts().iter().map(account).collect();
-        print_line!("{}", Value::from(accounts));
+        print_line!("{}", json!({ "schema": "pellucid.accounts.v1", "accounts": accounts }));
         return Ok(());
     }
     for account in list.accounts() {

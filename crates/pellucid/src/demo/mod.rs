@@ -6,10 +6,13 @@ mod requests;
 mod stages;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use pellucid_server::Accounting;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Failure;
 use crate::demo::requests::Kind;
@@ -24,6 +27,8 @@ const FULL_KEYS: u64 = 5_000_000;
 const DEFAULT_KEYS: u64 = 500_000;
 const DEFAULT_SECONDS: u64 = 15;
 const FULL_SECONDS: u64 = 30;
+/// The interval at which signals are checked while the server is left up.
+const SIGNAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Fill a store, put it under constant load, and say where the time went.
 ///
@@ -63,7 +68,7 @@ pub(crate) struct DemoArguments {
 }
 
 impl DemoArguments {
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self, stop: Arc<AtomicBool>) -> Result<Plan, Failure> {
         let choose =
             |given: Option<u64>, full, small| given.unwrap_or(if self.full { full } else { small });
         let plan = Plan {
@@ -72,6 +77,7 @@ impl DemoArguments {
             rate: self.rate,
             connections: self.connections,
             threads: self.threads,
+            stop,
         };
         let fits = (1..=1 << 31).contains(&plan.keys) && (1..=590).contains(&plan.seconds);
         if !fits || plan.rate == Some(0) || plan.threads == 0 || plan.connections < plan.threads {
@@ -86,7 +92,12 @@ impl DemoArguments {
 
 /// Runs the demo.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    let plan = arguments.plan()?;
+    // With a handler, a signal does not end the process before its server and the store are gone.
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let plan = arguments.plan(stop)?;
     let temporary = tempfile::Builder::new().prefix("pellucid-demo-").tempdir()?;
     let data = arguments.data.as_deref().unwrap_or(temporary.path());
     let flags = ["--accounting", Accounting::from(arguments.accounting).name()];
@@ -126,7 +137,18 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         Failure::work(format!("cannot write {}: {error}", arguments.report.display()))
     })?;
     print_line!("The report is in {}.", arguments.report.display());
-    finish(arguments, server)
+    if arguments.keep {
+        keep(&server, &plan.stop);
+    }
+    server.stop()
+}
+
+/// Leaves the server up until a signal comes.
+fn keep(server: &ServerProcess, stop: &AtomicBool) {
+    print_line!("The account is at {}; ^C ends it.", server.url("/_admin/account"));
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(SIGNAL_PAUSE);
+    }
 }
 
 fn load(
@@ -171,15 +193,4 @@ fn not_held(loads: &[&ConstantRateResult]) -> String {
     }
     "A load was not held: its percentiles tell how long the run was, not how fast the server is."
         .to_owned()
-}
-
-fn finish(arguments: &DemoArguments, server: ServerProcess) -> Result<(), Failure> {
-    if !arguments.keep {
-        return server.stop();
-    }
-    print_line!("The account is at {}; ^C ends it.", server.url("/_admin/account"));
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT])?;
-    let _ = signals.forever().next();
-    // The interrupt also reached the server, which is in the same process group and ends by itself.
-    server.stop()
 }

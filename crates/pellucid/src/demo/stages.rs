@@ -1,6 +1,7 @@
 //! The stages of the demo: fill the store, find a rate below saturation, hold that rate.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pellucid_account::OperationAccount;
@@ -31,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) rate: Option<u64>,
     pub(crate) connections: usize,
     pub(crate) threads: usize,
+    /// True once a signal has ended the demo.
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// The result of a load at a constant rate, with the account of the server.
@@ -47,6 +50,7 @@ impl Plan {
         options.sources = Some(Arc::new(DemoRequests { kind, keys: self.keys, host }));
         options.connections = self.connections;
         options.threads = self.threads;
+        options.stop = Arc::clone(&self.stop);
         Ok(options)
     }
 
@@ -109,7 +113,11 @@ impl Plan {
 
 /// Runs a load, and fails if any request failed: figures must not count errors as answers.
 fn run_whole(options: &LoadOptions) -> Result<LoadResult, Failure> {
-    let result = run(options, &mut |_| {}).and_then(LoadResult::whole)?;
+    let outcome = run(options, &mut |_| {}).and_then(LoadResult::whole);
+    if options.stop.load(Ordering::Relaxed) {
+        return Err(Failure::work("the demo was interrupted"));
+    }
+    let result = outcome?;
     let errors = &result.errors;
     if result.stopped_early || errors.sockets() + errors.status > 0 {
         let first = result.first_error.as_deref().unwrap_or("the run was stopped");

@@ -34,7 +34,7 @@ pub(super) fn of_nodes(
 /// The server's accounts of the last `seconds`; `None` if it gives none.
 fn window(options: &LoadOptions, seconds: u64) -> Option<Vec<OperationAccount>> {
     let path = format!("/_admin/account?window={}", seconds.clamp(1, WINDOW_MAX));
-    let (status, answer) = options.ask(&path, "").ok()?;
+    let (status, answer) = options.ask(&path).ok()?;
     if status != 200 {
         return None;
     }

@@ -82,7 +82,7 @@ impl BackgroundWatcher {
 }
 
 fn question(options: &LoadOptions, seconds: f64) -> Option<Sample> {
-    let (status, answer) = options.ask(PATH, "").ok()?;
+    let (status, answer) = options.ask(PATH).ok()?;
     let document: Value = serde_json::from_slice(&answer.body).ok().filter(|_| status == 200)?;
     document.get("background")?;
     Some(Sample { seconds, figures: FIGURES.map(|(_, path)| sum(&document, path)) })

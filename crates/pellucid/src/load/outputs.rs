@@ -80,7 +80,8 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+/// Writes a file, which gets its name once it is complete, and prints the name.
+pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
         let mut out = OutputStream::file(path)?;
         // A report has to be complete, so a closed pipe is an error here.

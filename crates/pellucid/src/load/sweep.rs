@@ -67,10 +67,13 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
         outcomes.push(print_text(&head(task)));
     }
     let mut runs: Vec<Run> = Vec::new();
+    let is_stopped = || task.options.stop.load(Ordering::Relaxed);
     for options in &all {
         if !runs.is_empty() {
-            options.pause(PAUSE);
-            if options.stop.load(Ordering::Relaxed) {
+            if !is_stopped() {
+                options.pause(PAUSE);
+            }
+            if is_stopped() {
                 outcomes.push(Err(Failure::work("it was interrupted")));
                 break;
             }
@@ -87,14 +90,17 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
         if !task.output.json {
             outcomes.push(print_text(&row(run)));
         }
-        if run.result.stopped_early {
+        if run.result.failure.is_some() {
             break;
         }
     }
     outcomes.extend(runs.iter().map(|run| check(task, run)));
     outcomes.push(match task.output.json {
         true => print_document(&document(task, &rule, &runs, &outcomes)),
-        false => print_text(&(distributions(task, &runs) + &choice(task, &rule, &runs))),
+        false => {
+            let choice = choice(&points(&runs), &rule, task.options.is_paced());
+            print_text(&(distributions(task, &runs) + &choice))
+        }
     });
     if !runs.is_empty() {
         outcomes.push(task.output.files.write(&runs.iter().collect::<Vec<_>>(), Vec::new()));
@@ -180,9 +186,8 @@ fn distributions(task: &Task, runs: &[Run]) -> String {
 }
 
 /// The recommended number of connections with its reason; empty if there was no run.
-fn choice(task: &Task, rule: &Rule, runs: &[Run]) -> String {
-    let (points, is_paced) = (points(runs), task.options.is_paced());
-    let choice = recommended(&points, is_paced);
+fn choice(points: &[SweepPoint], rule: &Rule, is_paced: bool) -> String {
+    let choice = recommended(points, is_paced);
     let Some(chosen) = points.iter().find(|point| Some(point.connections) == choice) else {
         return match points.is_empty() {
             true => String::new(),
@@ -202,10 +207,10 @@ fn choice(task: &Task, rule: &Rule, runs: &[Run]) -> String {
         let verdict = chosen.verdict.name();
         text.push_str(&format!("    Beware: that run was {verdict}, so its figures say little.\n"));
     }
-    if Some(&choice) == task.connections.iter().max() {
+    if points.iter().all(|point| point.connections <= choice) {
         text.push_str("    It is the greatest number that was tried: more may be better still.\n");
     }
-    text + &format!("    {}\n", rule.sentence(&points, is_paced))
+    text + &format!("    {}\n", rule.sentence(points, is_paced))
 }
 
 #[cfg(test)]
@@ -256,6 +261,31 @@ mod tests {
         Rule { server_cores: 2, is_guessed: true, connections: rule_of_thumb(2) }
     }
 
+    fn point(connections: usize, answered_per_second: f64) -> SweepPoint {
+        SweepPoint {
+            connections,
+            answered_per_second,
+            response_p99_ns: 1_000,
+            connection_wait_p99_ns: 0,
+            connection_wait_mean_ns: 0.0,
+            response_mean_ns: 500.0,
+            service_p99_ns: 1_000,
+            verdict: Verdict::Stable,
+        }
+    }
+
+    /// Regression: the number of the rule, which was tried too, did not count as greater.
+    #[test]
+    fn only_the_greatest_number_that_was_tried_may_be_too_small() {
+        for (points, is_greatest) in [
+            ([point(10, 900.0), point(32, 1_000.0)], true),
+            ([point(10, 1_000.0), point(32, 1_000.0)], false),
+        ] {
+            let said = choice(&points, &rule(), false);
+            assert_eq!(said.contains("more may be better"), is_greatest, "{said}");
+        }
+    }
+
     #[test]
     fn the_number_of_the_rule_is_tried_once() {
         assert_eq!(rule().among(&[1, 3, 10, 100]), [1, 3, 10, 32, 100]);
@@ -265,16 +295,6 @@ mod tests {
 
     #[test]
     fn the_sentence_says_which_rule_and_whether_it_holds() {
-        let point = |connections, answered_per_second| SweepPoint {
-            connections,
-            answered_per_second,
-            response_p99_ns: 1_000,
-            connection_wait_p99_ns: 0,
-            connection_wait_mean_ns: 0.0,
-            response_mean_ns: 500.0,
-            service_p99_ns: 1_000,
-            verdict: Verdict::Stable,
-        };
         let said = rule().sentence(&[point(10, 900.0), point(32, 1_000.0)], true);
         let expected = "The rule max(32, 2 × server's cores) = 32 holds here: ";
         assert!(said.starts_with(expected) && said.contains("--server-cores"), "{said}");

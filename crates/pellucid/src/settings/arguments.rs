@@ -26,6 +26,9 @@ pub(crate) struct ServeArguments {
     /// end.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "effective")]
     print_config: Option<PrintedConfig>,
+    /// Stop when standard input ends, as it does with the process that has started this one.
+    #[arg(long, hide = true)]
+    pub(crate) end_with_input: bool,
     #[command(flatten)]
     settings: Settings,
 }

@@ -1,11 +1,13 @@
 //! The contract of the command line that scripts rely on: exit codes, outputs and settings.
 
 use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::common::{
-    TestServer, done, entity, failed, fails, finish, json_of, pellucid, run, serve, text,
+    TestServer, done, entity, failed, fails, finish, json_of, pellucid, run, serve, signal, spawn,
+    text, wait_until,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -393,4 +395,29 @@ fn the_demo_prints_both_loads_and_writes_a_report_that_needs_nothing_else() {
     }
     let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().collect();
     assert!(left.is_empty(), "the demo's store is gone: {left:?}");
+}
+
+/// Regression: only an interrupt ended the server of a demo, and none removed its store.
+#[test]
+fn a_demo_that_a_signal_ends_leaves_no_server_and_no_store() {
+    for (number, code) in [
+        (libc::SIGHUP, Some(1)),
+        (libc::SIGTERM, Some(1)),
+        (libc::SIGINT, Some(1)),
+        // Nothing can remove the store then.
+        (libc::SIGKILL, None),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let mut command = pellucid(&["demo", "--keys", "1000", "--keep"]);
+        let mut demo = spawn(command.current_dir(folder.path()).env("TMPDIR", folder.path()));
+        let mut line = String::new();
+        BufReader::new(demo.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("A server is up at http://").unwrap();
+        let address: SocketAddr = address.strip_suffix("/.").unwrap().parse().unwrap();
+        signal(&demo, number);
+        assert_eq!(demo.wait().unwrap().code(), code);
+        wait_until(|| TcpStream::connect(address).is_err(), |is_gone| *is_gone);
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(left.is_empty(), code.is_some(), "{left:?}");
+    }
 }

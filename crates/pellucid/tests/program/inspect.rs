@@ -41,7 +41,9 @@ fn inspect(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
 fn json(directory: &Path, arguments: &[&str], code: i32) -> Value {
     let (found, output, errors) = inspect(directory, &[arguments, &["--json"]].concat());
     assert_eq!(found, code, "{arguments:?}: {errors}");
-    serde_json::from_str(&output).unwrap()
+    let result: Value = serde_json::from_str(&output).unwrap();
+    assert!(result["schema"].as_str().unwrap().starts_with("pellucid.inspect_"), "{result}");
+    result
 }
 
 fn first_segment(directory: &Path) -> PathBuf {

@@ -34,6 +34,7 @@ fn copied(from: &Path, to: &Path, flags: &[&str]) -> Value {
     let (code, output, errors) = copy(from.to_str().unwrap(), to, &[flags, &["--json"]].concat());
     assert_eq!(code, 0, "{errors}");
     let told: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(told["schema"], "pellucid.inspect_copy.v1");
     let entities = told["tables"][0].clone();
     assert_eq!(entities["table"], "entities");
     entities

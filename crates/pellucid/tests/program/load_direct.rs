@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 
 use crate::common::{
-    failed, fails, json_of, pellucid, run, signal, spawn, stub_server, text, wait_until,
+    account, done, failed, fails, json_of, pellucid, run, signal, spawn, stub_server, text,
+    wait_until,
 };
 use crate::nodes::Nodes;
 use serde_json::Value;
@@ -102,14 +103,22 @@ fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
     }
 }
 
+/// Regression: a server with accounts was asked for its nodes, its account and its background work
+/// without the credentials of the requests.
 #[test]
 fn a_node_alone_is_the_owner_of_everything() {
     let folder = TempDir::new().unwrap();
-    let server = crate::common::TestServer::start(&folder.path().join("data"), &[]);
+    let data = folder.path().join("data");
+    done(&account(&data, &["add", "ada", "--admin"], "secret\n"));
+    let server = crate::common::TestServer::start(&data, &[]);
     let url = server.url() + "/v0/entity?id=a";
-    let output = run(&["load", "--direct", "--json", "-t1", "-c2", "-d1s", &url]);
+    // `ada:secret` in base64.
+    let flags = ["-t1", "-c2", "-d1s", "-H", "authorization: Basic YWRhOnNlY3JldA=="];
+    let output = run(&[&["load", "--direct", "--json"], &flags[..], &[&url]].concat());
     let document = json_of(&output);
     assert_eq!(document["direct"]["nodes"].as_array().unwrap().len(), 1, "{document}");
+    assert!(document["account"].is_object(), "{document}");
+    assert!(!document["background"].as_array().unwrap().is_empty(), "{document}");
 }
 
 /// When a node dies, the other nodes answer the requests for its keys with 504, and the run

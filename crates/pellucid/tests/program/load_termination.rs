@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
-use crate::common::{TestServer, done, failed, fails, pellucid, run, serve, text};
+use crate::common::{TestServer, done, failed, fails, json_of, pellucid, run, serve, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -123,6 +123,21 @@ fn a_sweep_tells_of_the_runs_before_the_one_that_failed() {
     assert!(sweep["runs"][0]["account"]["phases"].is_array(), "the account was left out");
     assert!(bench.read("r.html").contains("1 connection"));
     assert_eq!(after, "done was called\n");
+}
+
+/// Regression: a script that ended its thread ended the sweep too, with exit code 0.
+#[test]
+fn a_sweep_goes_on_behind_a_run_that_its_script_ends() {
+    let bench = TestFixture::start();
+    let script = "local left = 11
+        function request()
+            left = left - 1
+            if left > 0 then return wrk.format() end
+        end";
+    let flags = ["-d", "10m", "-c", "1,2", "--server-cores", "1", "--json"];
+    let sweep = json_of(&bench.load(script, &flags));
+    let connections = sweep["runs"].as_array().unwrap().iter().map(|run| &run["connections"]);
+    assert_eq!(connections.collect::<Vec<_>>(), [1, 2, 32]);
 }
 
 /// Regression: a sweep ignored `--slo`, and never called the script's `done`.

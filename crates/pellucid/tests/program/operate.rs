@@ -102,8 +102,10 @@ fn accounts_are_added_and_removed_while_the_server_runs() {
         std::thread::yield_now();
     }
     let listed = json_of(&account(data, &["list", "--json"], ""));
-    assert_eq!(listed[0]["name"], "ada");
-    assert_eq!((&listed[0]["active"], &listed[0]["tokens"]), (&false.into(), &1.into()));
+    assert_eq!(listed["schema"], "pellucid.accounts.v1");
+    let ada = &listed["accounts"][0];
+    assert_eq!(ada["name"], "ada");
+    assert_eq!((&ada["active"], &ada["tokens"]), (&false.into(), &1.into()));
     assert!(done(&account(data, &["token", "list", "ada"], "")).contains("v1."));
     done(&account(data, &["token", "remove", "ada", "1"], ""));
     done(&account(data, &["password", "ada"], "other\n"));

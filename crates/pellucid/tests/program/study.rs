@@ -4,7 +4,7 @@ use crate::common::charts::{Charts, sum};
 use crate::common::profile_checks::{
     every_load_has_a_verdict, has_three_profiles_of_each, one_load, with_few_samples,
 };
-use crate::common::{done, fails, run, study};
+use crate::common::{done, failed, fails, run, study};
 use serde_json::Value;
 
 /// The charts of the study, in their order.
@@ -78,6 +78,10 @@ fn wrong_usage_and_failures_name_a_cure() {
     fails(&["study", "merge-tree", "--seconds", "0"], 2, "2 seconds");
     fails(&["study", "merge-tree", "--memory", "1"], 2, "32M");
     fails(&["study", "merge-tree", "--data", "/nowhere/at/all"], 1, "/nowhere/at/all");
+    // Regression: a result was lost if its report could not be written after the study.
+    let refused = run(&["study", "request-life", "--quick", "-o", "/dev/null"]);
+    failed(&refused, 2, "/dev/null");
+    assert!(refused.stdout.is_empty(), "no step has begun");
     let help = run(&["study", "--help"]);
     assert!(done(&help).contains("Example: pellucid study merge-tree"));
 }

@@ -89,33 +89,36 @@ impl Workload {
     /// Makes a run send these requests. The target, the headers and `keep_alive` of the options
     /// must be set before.
     pub fn use_in(self, options: &mut LoadOptions) {
-        let mut fixed = format!("Host: {}\r\n", options.target.host_header());
+        let mut host = format!("Host: {}\r\n", options.target.host_header());
+        let mut fixed = String::new();
         for header in &options.headers {
+            let line = format!("{}: {}\r\n", header.name, header.value);
             if header.name.eq_ignore_ascii_case("host") {
-                fixed.clear();
+                host = line;
+            } else {
+                fixed.push_str(&line);
             }
-        }
-        for header in &options.headers {
-            fixed.push_str(&format!("{}: {}\r\n", header.name, header.value));
         }
         if !options.keep_alive {
             fixed.push_str("Connection: close\r\n");
         }
-        options.sources = Some(Arc::new(Sources { workload: self, fixed }));
+        options.sources = Some(Arc::new(Sources { workload: self, host, fixed }));
     }
 }
 
 /// The factory of the sources of a run's threads.
 struct Sources {
     workload: Workload,
-    /// Headers of every request.
+    /// The line `Host` of operations that have none of their own.
+    host: String,
+    /// Further headers of every request.
     fixed: String,
 }
 
 impl RequestSources for Sources {
     fn source(&self, share: ThreadShare) -> Box<dyn RequestSource> {
         let Workload { operations, seed, .. } = &self.workload;
-        Box::new(Source::new(operations, &self.fixed, *seed, share))
+        Box::new(Source::new(operations, [&self.host, &self.fixed], *seed, share))
     }
 
     fn operations(&self) -> Vec<String> {

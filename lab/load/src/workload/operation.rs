@@ -14,6 +14,8 @@ pub(crate) struct Operation {
     pub(crate) name: String,
     pub(crate) weight: u64,
     pub(crate) bodiless: bool,
+    /// True if the headers of the file have a `Host`.
+    pub(crate) has_host: bool,
     /// Request line and headers, up to the length of the body, which is the last header.
     pub(crate) head: Template,
     pub(crate) keys: Keys,

@@ -18,7 +18,7 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn new(
         operations: &[Operation],
-        fixed: &str,
+        [host, fixed]: [&str; 2],
         seed: u64,
         share: ThreadShare,
     ) -> Source {
@@ -31,6 +31,9 @@ impl Source {
         let bounds = bounds.collect();
         let made = operations.iter().map(|operation| {
             let mut operation = operation.clone();
+            if !operation.has_host {
+                operation.head.push(host.as_bytes());
+            }
             operation.head.push(fixed.as_bytes());
             if operation.values.is_none() {
                 let end: &[u8] =

@@ -99,6 +99,21 @@ fn requests_come_in_their_weights_and_are_whole() {
     assert_eq!(made(WHOLE, 50), made(WHOLE, 50), "the same seed gives the same requests");
 }
 
+/// Regression: a request with a `Host` of the file also had the usual one, so it was refused.
+#[test]
+fn a_request_has_one_host() {
+    let operation = "[[operation]]\npath = '/'\n";
+    for (text, host) in [
+        (operation.to_owned(), "h:1"),
+        (format!("{operation}headers = {{ host = 'a' }}\n"), "a"),
+        (format!("[headers]\nHost = 'a'\n{operation}"), "a"),
+    ] {
+        let request = made(&text, 1)[0].1.to_ascii_lowercase();
+        assert!(request.contains(&format!("\r\nhost: {host}\r\n")), "{request}");
+        assert_eq!(request.matches("\r\nhost: ").count(), 1, "{request}");
+    }
+}
+
 #[test]
 fn values_come_from_files_and_texts() {
     let folder = tempfile::tempdir().unwrap();

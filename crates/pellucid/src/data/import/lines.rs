@@ -1,7 +1,7 @@
 //! Reads lines of a file or of standard input, with their numbers.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, stdin};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, stdin};
 use std::path::Path;
 
 use super::super::entities::unreadable;
@@ -43,11 +43,15 @@ impl Lines {
         &self.name
     }
 
-    /// Reads the next line; returns false at the end of the input.
-    pub(super) fn advance(&mut self) -> Result<bool, String> {
+    /// Reads the next line; returns false at the end of the input. A line of CSV may end with `\r`
+    /// alone.
+    pub(super) fn advance(&mut self, is_csv: bool) -> Result<bool, String> {
         self.line.clear();
         let mut bounded = Read::by_ref(&mut self.input).take(LINE_BYTES_MAX + 1);
-        let read = bounded.read_until(b'\n', &mut self.line);
+        let read = match is_csv {
+            true => read_line_of_csv(&mut bounded, &mut self.line),
+            false => bounded.read_until(b'\n', &mut self.line),
+        };
         let read = read.map_err(|error| unreadable(&self.name, &error).text)? as u64;
         if read > LINE_BYTES_MAX {
             let number = self.number + 1;
@@ -71,5 +75,26 @@ impl Lines {
     /// The number of bytes of all lines so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+/// Appends a line, which ends with `\n`, `\r\n` or `\r`; returns the number of its bytes.
+fn read_line_of_csv(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    loop {
+        let bytes = match input.fill_buf() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            bytes => bytes?,
+        };
+        let follows_return = line.last() == Some(&b'\r');
+        if bytes.is_empty() || follows_return && bytes[0] != b'\n' {
+            return Ok(line.len());
+        }
+        let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+        let taken = end.map_or(bytes.len(), |end| end + 1);
+        line.extend_from_slice(&bytes[..taken]);
+        input.consume(taken);
+        if line.last() == Some(&b'\n') {
+            return Ok(line.len());
+        }
     }
 }

@@ -37,8 +37,6 @@ enum RowParser {
         reader: Box<RowReader>,
         /// The number of cells that each row must have; `None` until the names are read.
         width: Option<usize>,
-        /// Bytes of the current line that earlier rows have consumed.
-        taken: usize,
     },
 }
 
@@ -70,7 +68,7 @@ impl Rows {
         if format != Format::Csv {
             return Ok((Rows { lines, form: RowParser::Json, skipped_to }, Vec::new()));
         }
-        let form = RowParser::Csv { reader: Box::new(RowReader::new()), width: None, taken: 0 };
+        let form = RowParser::Csv { reader: Box::new(RowReader::new()), width: None };
         let mut rows = Rows { lines, form, skipped_to: 0 };
         let names = rows.names()?;
         Ok((Rows { skipped_to, ..rows }, names))
@@ -94,8 +92,8 @@ impl Rows {
     /// Moves to the next row; returns the line in which it begins, or `None` at the end.
     fn advance(&mut self) -> Result<Option<u64>, String> {
         let Rows { lines, form, .. } = self;
-        let RowParser::Csv { reader, taken, .. } = form else {
-            while lines.advance()? {
+        let RowParser::Csv { reader, .. } = form else {
+            while lines.advance(false)? {
                 if !json_of(lines).is_empty() {
                     return Ok(Some(lines.number()));
                 }
@@ -103,23 +101,18 @@ impl Rows {
             return Ok(None);
         };
         let mut first_line = lines.number();
-        loop {
-            if *taken == lines.line().len() {
-                *taken = 0;
-                if !lines.advance()? {
-                    return end(reader, first_line);
-                }
-            }
+        while lines.advance(true)? {
             if !reader.is_within() {
                 first_line = lines.number();
             }
-            let row = reader.take(&lines.line()[*taken..]);
-            let (more, is_row) = row.map_err(|what| format!("line {first_line}: {what}"))?;
-            *taken += more;
+            // A row ends with a line: at most the `\n` of a `\r\n` is left behind it.
+            let row = reader.take(lines.line());
+            let (_, is_row) = row.map_err(|what| format!("line {first_line}: {what}"))?;
             if is_row {
                 return Ok(Some(first_line));
             }
         }
+        end(reader, first_line)
     }
 
     /// Reads the first row, which contains the column names.
@@ -183,12 +176,16 @@ fn end(reader: &mut RowReader, first_line: u64) -> Result<Option<u64>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufReader;
+
     use super::*;
 
     type Seen = Vec<(u64, u64, String)>;
 
     fn rows(text: &'static str, format: Format, skipped_to: u64) -> Result<Rows, Failure> {
-        let lines = Lines::new("x".to_owned(), Box::new(text.as_bytes()));
+        // So few bytes at a time that line ends are split.
+        let input = BufReader::with_capacity(2, text.as_bytes());
+        let lines = Lines::new("x".to_owned(), Box::new(input));
         Rows::of(lines, format, skipped_to).map(|(rows, _)| rows)
     }
 
@@ -211,6 +208,7 @@ mod tests {
         rows.iter().map(|(first, last, text)| (*first, *last, (*text).to_owned())).collect()
     }
 
+    /// Regression: rows that end with `\r` were all on line 1, and were lost behind `--skip 1`.
     #[test]
     fn rows_know_the_numbers_of_their_lines() {
         let json = "\u{feff}{}\r\n\n [1] \n2";
@@ -229,6 +227,10 @@ mod tests {
             assert_eq!(read(csv, Format::Csv, 6), seen(&expected[2..]), "{csv:?}");
             assert_eq!(read(csv, Format::Csv, 7), seen(&[]), "{csv:?}");
         }
+        let returns = "a,b\r1,2\r\"3\r\r\n\",4\r";
+        let expected = [(2, 2, "1|2"), (3, 5, "3\\r\\r\\n|4")];
+        assert_eq!(read(returns, Format::Csv, 0), seen(&expected));
+        assert_eq!(read(returns, Format::Csv, 2), seen(&expected[1..]));
     }
 
     #[test]
