@@ -83,7 +83,7 @@ pub(crate) fn resolved(from: &str, path: &str) -> Option<String> {
 }
 
 /// The lines of a document without code fences, each with its number and true if it is code.
-fn lines(file: &File) -> impl Iterator<Item = (usize, &str, bool)> {
+pub(crate) fn lines(file: &File) -> impl Iterator<Item = (usize, &str, bool)> {
     let mut is_code = false;
     file.lines().filter_map(move |(number, line)| {
         let is_fence = line.trim_start().starts_with("```");

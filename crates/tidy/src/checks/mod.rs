@@ -13,6 +13,7 @@ mod links;
 mod machine_paths;
 mod modules;
 mod packages;
+mod tables;
 mod types;
 mod walk;
 mod words;
@@ -46,6 +47,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { rule: "every package from outside is used and has its reason", run: packages::check },
     Check { rule: "the documents say what a newcomer looks for", run: documents::check },
     Check { rule: "links of the documents lead somewhere", run: links::check },
+    Check { rule: "rows of tables have a head", run: tables::check },
     Check { rule: "every page has its place, and the front page tasks", run: contents::check },
     Check { rule: "files and targets that documents name are there", run: document_paths::check },
     Check { rule: "files are small, clean text", run: hygiene::check },
