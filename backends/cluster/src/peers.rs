@@ -583,8 +583,12 @@ mod tests {
     const PATIENCE_NS: u64 = 10_000_000_000;
 
     /// The connections of a node whose peer has completed the handshake, and the peer's socket. The
-    /// kernel takes little at a time.
-    fn connected(poll: &Poll, clock: Clock) -> (Peers<()>, std::net::TcpStream) {
+    /// kernel holds little more than `send_buffer_bytes`.
+    fn connected(
+        poll: &Poll,
+        clock: Clock,
+        send_buffer_bytes: usize,
+    ) -> (Peers<()>, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut cluster = Cluster::first_of_two(vec![listener.local_addr().unwrap()]);
         Arc::get_mut(&mut cluster).unwrap().options.wait = Duration::from_secs(3_600);
@@ -596,7 +600,7 @@ mod tests {
         let connection = link.connection.as_mut().unwrap();
         connection.stage = Stage::Ready;
         tune(&connection.socket);
-        socket2::SockRef::from(&connection.socket).set_send_buffer_size(16 << 10).unwrap();
+        socket2::SockRef::from(&connection.socket).set_send_buffer_size(send_buffer_bytes).unwrap();
         (peers, peer)
     }
 
@@ -632,7 +636,7 @@ mod tests {
         let mut poll = Poll::new().unwrap();
         let mut events = Events::with_capacity(16);
         let time = SimulatedClock::leaked(1);
-        let (mut peers, mut peer) = connected(&poll, Clock::simulated(time));
+        let (mut peers, mut peer) = connected(&poll, Clock::simulated(time), 16 << 10);
         peer.set_nonblocking(true).unwrap();
         let silence = peers.cluster.options.silence;
 
@@ -682,7 +686,9 @@ mod tests {
         const ASKS: u64 = 300;
         let value = [0; 8 << 10];
         let poll = Poll::new().unwrap();
-        let (mut peers, _peer) = connected(&poll, Clock::simulated(SimulatedClock::leaked(1)));
+        // Room for some records, but not for all asks.
+        let clock = Clock::simulated(SimulatedClock::leaked(1));
+        let (mut peers, _peer) = connected(&poll, clock, 64 << 10);
         for _ in 0..ASKS {
             let ask = Ask { key: b"k", value: &value, ..Ask::plain(AskKind::Put) };
             assert!(peers.ask(1, ask, ()).is_ok());

@@ -146,6 +146,8 @@ async fn agree(ring: &Arc<Ring>, name: &str, wanted: i32) -> Result<i32> {
         return Ok(buckets);
     }
     let mut note = bound(&ring.statements.note_space, &(name, wanted))?;
+    // Whatever happened, a serial read follows.
+    note.set_is_idempotent(true);
     note.set_serial_consistency(Some(SerialConsistency::Serial));
     ring.answer(note, &mut laps).await?;
     look.set_consistency(Consistency::Serial);

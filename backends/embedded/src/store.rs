@@ -358,6 +358,10 @@ impl ChangeReader for EmbeddedChanges {
         })
     }
 
+    fn step_back(&mut self) {
+        self.changes.step_back();
+    }
+
     fn sequence(&self) -> u64 {
         self.changes.sequence()
     }

@@ -147,8 +147,9 @@ pub struct IndexRequest {
     pub range: IndexRange,
     /// True to read from the last entry to the first.
     pub reverse: bool,
-    /// True if the documents must come in the order of their values. Otherwise, any order will do.
-    pub ordered: bool,
+    /// The number of leading fields in whose order the documents must come, with those that the
+    /// range names; 0 if any order will do.
+    pub ordered_fields: usize,
 }
 
 /// A visitor of the documents of a [`Scan`].
@@ -170,6 +171,14 @@ pub trait Scan: Send {
     /// # Errors
     /// Errors of the store.
     fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool>;
+
+    /// The bytes that it holds of entries that wait for their order. The query counts them.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
+    /// Releases what it can find again, for a query that may not go on for a long time.
+    fn release(&mut self) {}
 }
 
 /// A scan over the entries of an index, without their documents.
@@ -181,6 +190,14 @@ pub trait FieldScan: Send {
     /// # Errors
     /// Errors of the store.
     fn advance(&mut self, visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) -> Result<bool>;
+
+    /// As [`Scan::held_bytes`].
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
+    /// As [`Scan::release`].
+    fn release(&mut self) {}
 }
 
 /// The data of a query, in one snapshot.

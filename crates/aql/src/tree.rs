@@ -240,8 +240,8 @@ pub(crate) struct IndexAccess {
     /// The upper bound of the next field: a value, and true if it is included.
     pub(crate) high: Option<(Code, bool)>,
     pub(crate) is_reverse: bool,
-    /// True if the order of the documents matters.
-    pub(crate) is_ordered: bool,
+    /// As in [`IndexRequest`](crate::IndexRequest).
+    pub(crate) ordered_fields: usize,
     /// True if the fields of the index suffice, so that documents are not read.
     pub(crate) is_covering: bool,
     pub(crate) filter: Vec<Code>,
@@ -260,7 +260,7 @@ impl IndexAccess {
             low: None,
             high: None,
             is_reverse: false,
-            is_ordered: false,
+            ordered_fields: 0,
             is_covering: false,
             filter: Vec::new(),
             is_by_id: false,

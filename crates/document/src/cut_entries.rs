@@ -3,41 +3,72 @@
 
 use std::collections::VecDeque;
 
-use pellucid_aql::{QueryError, number};
+use pellucid_aql::{IndexRequest, QueryError};
+use pellucid_value::index_key;
 
-/// The most bytes of a group.
-const GROUP_BYTES_MAX: usize = 64 << 20;
+use crate::layout;
 
-/// The current group of a walk over an index, and the documents of the group before.
+/// The rest of an entry's key, as it was before the cut, and the key of its document.
+type CutEntry = (Vec<u8>, Vec<u8>);
+
+/// The bytes of an entry. The list that has it may be half empty.
+fn size_of_entry((rest, document): &CutEntry) -> usize {
+    2 * size_of::<CutEntry>() + rest.len() + document.len()
+}
+
+/// The current group of a walk over an index, and the entries of the group before.
 pub(crate) struct CutEntries {
     reverse: bool,
+    /// The number of leading fields whose order matters.
+    ordered_fields: usize,
     /// True if the query may not wait for a group, which may have any number of entries.
     is_light: bool,
     /// The beginning of the keys of the group, up to the cut.
     beginning: Vec<u8>,
-    /// The rest of each key, as it was before the cut, and the key of the document.
-    entries: Vec<(Vec<u8>, Vec<u8>)>,
-    bytes: usize,
-    /// The keys of documents whose order is known.
-    ordered: VecDeque<Vec<u8>>,
+    group: Vec<CutEntry>,
+    /// The entries whose order is known.
+    ordered: VecDeque<CutEntry>,
+    held_bytes: usize,
 }
 
 impl CutEntries {
-    pub(crate) fn new(reverse: bool, is_light: bool) -> CutEntries {
-        let (beginning, entries, ordered) = (Vec::new(), Vec::new(), VecDeque::new());
-        CutEntries { reverse, is_light, beginning, entries, bytes: 0, ordered }
+    pub(crate) fn new(request: &IndexRequest, is_light: bool) -> CutEntries {
+        let IndexRequest { reverse, ordered_fields, .. } = *request;
+        let (beginning, group, ordered) = (Vec::new(), Vec::new(), VecDeque::new());
+        let held_bytes = 0;
+        CutEntries { reverse, ordered_fields, is_light, beginning, group, ordered, held_bytes }
+    }
+
+    /// The bytes of all entries that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// The length of an entry's key up to the cut; `None` if the fields whose order matters end
+    /// before. It is the same for all entries of a group.
+    pub(crate) fn length_to_cut(&self, entry: &[u8], prefix_length: usize) -> Option<usize> {
+        let length = layout::length_to_cut(entry, prefix_length)?;
+        let mut fields = &entry[prefix_length..length];
+        for _ in 0..self.ordered_fields {
+            let Some((_, field_length)) = index_key::decode(fields) else { return Some(length) };
+            fields = &fields[field_length..];
+        }
+        None
     }
 
     /// The key of the next document whose order is known.
     pub(crate) fn next_document(&mut self) -> Option<Vec<u8>> {
-        self.ordered.pop_front()
+        let entry = self.ordered.pop_front()?;
+        self.held_bytes -= size_of_entry(&entry);
+        Some(entry.1)
     }
 
     /// Adds an entry by its key before the cut, which is behind `beginning_length` bytes. It begins
-    /// a new group if it does not belong to the current one.
+    /// a new group if it does not belong to the current one. All documents of known order were
+    /// taken before.
     ///
     /// # Errors
-    /// 32 if the group is too large.
+    /// [`QueryError::NotLight`] if the query may not wait.
     pub(crate) fn add(
         &mut self,
         mut uncut: Vec<u8>,
@@ -52,30 +83,26 @@ impl CutEntries {
             self.end_group(None);
             self.beginning = uncut;
         }
-        self.bytes += rest.len() + document.len() + size_of::<(Vec<u8>, Vec<u8>)>();
-        if self.bytes > GROUP_BYTES_MAX {
-            let message = "too many long values of an index begin in the same way to be put in \
-                           order: sort by NOEVAL(...), which uses no index";
-            return Err(QueryError::new(number::RESOURCE_LIMIT, message));
-        }
-        self.entries.push((rest, document.to_vec()));
+        let entry = (rest, document.to_vec());
+        self.held_bytes += size_of_entry(&entry);
+        self.group.push(entry);
         Ok(())
     }
 
     /// Puts the group in order, and the document `next` behind it. Returns false if there is no
     /// group.
     pub(crate) fn end_group(&mut self, next: Option<&[u8]>) -> bool {
-        if self.entries.is_empty() {
+        if self.group.is_empty() {
             return false;
         }
-        let mut entries = std::mem::take(&mut self.entries);
-        self.bytes = 0;
-        entries.sort_unstable();
+        self.group.sort_unstable();
         if self.reverse {
-            entries.reverse();
+            self.group.reverse();
         }
-        let documents = entries.into_iter().map(|(_, document)| document);
-        self.ordered.extend(documents.chain(next.map(<[u8]>::to_vec)));
+        let next = next.map(|document| (Vec::new(), document.to_vec()));
+        self.held_bytes += next.as_ref().map_or(0, size_of_entry);
+        self.group.extend(next);
+        self.ordered = std::mem::take(&mut self.group).into();
         true
     }
 }

@@ -52,8 +52,9 @@ pub struct CollectionDefinition {
     pub storage: u64,
     /// Its indexes besides the primary one, oldest first.
     pub indexes: Vec<IndexDefinition>,
-    /// The newest sequence number of the store's changes before it was created or last truncated. A
-    /// follower that has seen no later one does not know of that. Zero if the store tells none.
+    /// The newest sequence number of the store's changes before it was created, or last truncated
+    /// or renamed. A follower that has seen no later one does not know of that. Zero if the store
+    /// tells none.
     #[serde(default)]
     pub emptied_at: u64,
 }

@@ -494,6 +494,8 @@ impl Documents {
                 check_collection_name(name, definition.is_system)?;
                 self.check_unused(database, name)?;
                 name.clone_into(&mut definition.name);
+                // Followers of that name may have read another collection, which had it before.
+                definition.emptied_at = self.storage.newest_sequence();
             }
             Ok(((), Vec::new()))
         })?;

@@ -118,7 +118,7 @@ struct Import<'a> {
     waiting: Vec<u8>,
     /// The position in the body and the range in `waiting` of each of them.
     places: Vec<(u64, Range<usize>)>,
-    /// The memory of both.
+    /// The memory of both; with `overwrite`, also that of the values that are written of them.
     memory: Option<Share>,
 }
 
@@ -323,7 +323,10 @@ impl Import<'_> {
         };
         let prefixed = self.with_prefixes(object)?;
         let document = prefixed.as_deref().unwrap_or(document);
-        take(&mut self.memory, document.len() + PLACE_BYTES)?;
+        // With the memory of its value: a lack of that is to be known before the collection is
+        // emptied.
+        let copies = if self.options.overwrite { 2 } else { 1 };
+        take(&mut self.memory, copies * document.len() + PLACE_BYTES)?;
         let begin = self.waiting.len();
         self.waiting.extend_from_slice(document);
         self.places.push((number, begin..self.waiting.len()));
@@ -448,6 +451,8 @@ impl Import<'_> {
         timeline: &mut Timeline,
     ) -> Result<Vec<ImportOutcome>> {
         let acknowledgement = self.options.acknowledgement;
+        // The memory of the values, which are held until they are written.
+        let mut memory = None;
         let attempt = attempt_to_end(
             self.documents,
             acknowledgement,
@@ -455,7 +460,8 @@ impl Import<'_> {
             timeline,
             |transaction, timeline| {
                 let mut outcomes = Vec::with_capacity(places.len());
-                let (mut memory, mut value_bytes) = (self.options.share(), 0);
+                let mut value_bytes = 0;
+                memory = self.options.share().filter(|_| !self.options.overwrite);
                 transaction.changes_mut().reserve(places.len().min(DOCUMENTS_AT_ONCE));
                 for (number, (position, place)) in places.iter().enumerate() {
                     if number > 0 && number.is_multiple_of(DOCUMENTS_AT_ONCE) {

@@ -235,18 +235,18 @@ impl QueryData {
         let index = Arc::clone(index_of(&shape, request)?);
         let (snapshot, table) = (Arc::clone(self.snapshot()?), self.table());
         let tally = self.tally.clone();
+        let order = CutEntries::new(request, self.is_light);
         self.count_index_look_up();
         if let Some(key) = index.key_of_all(&request.range) {
             let is_unique = index.definition.unique;
             let source = EntrySource::of_key(self.reads()?, &key, is_unique, request.reverse)?;
-            let (keys, order) = (None, None);
             return Ok(IndexWalk {
                 snapshot,
                 table,
                 shape,
                 index,
                 tally,
-                keys,
+                keys: None,
                 order,
                 key,
                 source,
@@ -261,7 +261,6 @@ impl QueryData {
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
         let source = EntrySource::Scan(snapshot.scan(table, range).map_err(store_error)?);
         let (key, keys) = (Vec::new(), keys.is_wider().then_some(keys));
-        let order = request.ordered.then(|| CutEntries::new(request.reverse, self.is_light));
         Ok(IndexWalk { snapshot, table, shape, index, tally, keys, order, key, source })
     }
 

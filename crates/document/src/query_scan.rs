@@ -13,7 +13,7 @@ use crate::cut_entries::CutEntries;
 use crate::error::{DocumentError, store_error};
 use crate::index::Index;
 use crate::index_range::KeyRange;
-use crate::layout::{document_of_entry, length_to_cut, whole_fields};
+use crate::layout::{document_of_entry, whole_fields};
 use crate::query_counters::QueryCounters;
 use crate::revision::revision_of;
 use crate::stored_document::{object_of, reveal_into};
@@ -113,6 +113,10 @@ impl AqlScan for DocumentScan {
         }
         Ok(!is_over)
     }
+
+    fn release(&mut self) {
+        self.scan.release();
+    }
 }
 
 /// A walk over an index.
@@ -124,8 +128,8 @@ pub(crate) struct IndexWalk {
     pub(crate) tally: Option<Arc<QueryCounters>>,
     /// The exact range, if the scan covers more than it.
     pub(crate) keys: Option<KeyRange>,
-    /// The order of entries that are cut, if it matters.
-    pub(crate) order: Option<CutEntries>,
+    /// The order of entries that are cut.
+    pub(crate) order: CutEntries,
     /// The prefix of the keys of all wanted entries, if the query names one value for each field;
     /// for a unique index, the key of the only entry. Empty for other ranges.
     pub(crate) key: Vec<u8>,
@@ -226,18 +230,18 @@ impl IndexWalk {
     fn next(&mut self, values: Option<&mut Vec<Value>>) -> Result<Step, QueryError> {
         let (index, order, tally) = (&self.index, &mut self.order, self.tally.as_deref());
         let reads = SnapshotReader { snapshot: &*self.snapshot, table: self.table, tally };
-        if let Some(key) = order.as_mut().and_then(CutEntries::next_document) {
+        if let Some(key) = order.next_document() {
             return reads.document(&self.shape, &key).map(Step::Document);
         }
         let Some((entry, object)) = self.source.next(&self.key, index.definition.unique)? else {
-            let ends_group = order.as_mut().is_some_and(|order| order.end_group(None));
-            return Ok(if ends_group { Step::NoDocument } else { Step::End });
+            return Ok(if order.end_group(None) { Step::NoDocument } else { Step::End });
         };
         let key = document_key(entry, &object);
         reads.count_entry();
-        let cut = order.as_ref().and_then(|_| length_to_cut(entry, index.prefix.len()));
+        let cut = order.length_to_cut(entry, index.prefix.len());
         if cut.is_none() {
-            if order.as_mut().is_some_and(|order| order.end_group(Some(key))) {
+            // The bounds of a range are on ordered fields, so this entry is within them.
+            if order.end_group(Some(key)) {
                 return Ok(Step::NoDocument);
             }
             if values.is_some_and(|values| read_values(index, entry, values)) {
@@ -252,12 +256,18 @@ impl IndexWalk {
         let uncut = index.uncut_key(document, &name, entry, self.keys.as_ref());
         // The zeros of an unreadable page may look like other values.
         found.value.check_read().map_err(store_error)?;
-        match (uncut, cut, order) {
-            (Some(uncut), Some(length), Some(order)) => order.add(uncut, length, key)?,
-            (Some(_), ..) => return Ok(Step::Document(found)),
-            (None, ..) => {}
+        match (uncut, cut) {
+            (Some(uncut), Some(length)) => order.add(uncut, length, key)?,
+            (Some(_), None) => return Ok(Step::Document(found)),
+            (None, _) => {}
         }
         Ok(Step::NoDocument)
+    }
+
+    fn release(&mut self) {
+        if let EntrySource::Scan(scan) = &mut self.source {
+            scan.release();
+        }
     }
 }
 
@@ -289,7 +299,8 @@ impl AqlScan for EntryScan {
         for _ in 0..DOCUMENTS_AT_ONCE {
             let object = match self.walk.next(None)? {
                 Step::Document(object) => object,
-                Step::Values | Step::NoDocument => continue,
+                // The query first counts what is held.
+                Step::Values | Step::NoDocument => return Ok(true),
                 Step::End => return Ok(false),
             };
             let shape = &self.walk.shape;
@@ -298,6 +309,14 @@ impl AqlScan for EntryScan {
             }
         }
         Ok(true)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.walk.order.held_bytes()
+    }
+
+    fn release(&mut self) {
+        self.walk.release();
     }
 }
 
@@ -329,7 +348,7 @@ impl FieldScan for ValueScan {
             match self.walk.next(Some(&mut self.values))? {
                 Step::Values => {}
                 Step::Document(object) => self.read_document(&object)?,
-                Step::NoDocument => continue,
+                Step::NoDocument => return Ok(true),
                 Step::End => return Ok(false),
             }
             if visit(&self.values).is_break() {
@@ -337,5 +356,13 @@ impl FieldScan for ValueScan {
             }
         }
         Ok(true)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.walk.order.held_bytes()
+    }
+
+    fn release(&mut self) {
+        self.walk.release();
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use common::{parse, persistent, world, world_of, world_that_hands_over};
 use pellucid_account::Timeline;
+use pellucid_budget::Budget;
 use pellucid_document::{
     CollectionDefinition, CollectionKind, Commit, DocumentError, ErrorNumber, ImportForm,
     ImportOptions, IndexDefinition, IndexKind, Overwrite, Transaction, WriteOptions, create_index,
@@ -619,6 +620,26 @@ fn an_import_of_a_malformed_body_changes_nothing() {
         assert_eq!(import("{\"n\":1}\n{\"n\":2}\n", &options).unwrap().created, 2);
         assert_eq!(people.count(), 2);
     }
+}
+
+/// Regression: an import that lacked memory for its values was refused only after it had emptied
+/// the collection.
+#[test]
+fn an_import_takes_the_memory_of_its_values_before_it_empties_the_collection() {
+    let (world, people) = world_of("people");
+    world.insert(&people, r#"{"_key":"kept"}"#).unwrap();
+    let body = format!("{{\"v\":\"{}\"}}\n", "v".repeat(100_000)).repeat(10);
+    let import = |memory_bytes: usize| {
+        let memory = Some(Budget::new(memory_bytes));
+        let lines = import_options(ImportForm::Lines);
+        let options = ImportOptions { overwrite: true, complete: true, memory, ..lines };
+        let (body, mut timeline) = (body.as_bytes(), Timeline::off());
+        import(&world.documents, &people, body, &options, &|| Ok(()), &mut timeline)
+    };
+    let refused = import(body.len() * 3 / 2).unwrap_err();
+    assert_eq!((refused.number, people.count()), (ErrorNumber::RESOURCE_LIMIT, 1));
+    assert_eq!(import(body.len() * 3).unwrap().created, 10);
+    assert_eq!(people.count(), 10);
 }
 
 /// Regression: a merge could make a document deeper than the limit, and reading it overflowed the

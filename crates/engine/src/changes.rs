@@ -132,6 +132,11 @@ impl Changes {
         Ok(ChangeStep::Others)
     }
 
+    /// Goes back before the change that the last step returned: the next step returns it again.
+    pub fn step_back(&mut self) {
+        self.sequence = self.sequence.saturating_sub(1);
+    }
+
     /// The last sequence number that the walk may return.
     fn last_readable(&self) -> Result<u64> {
         let last = self.store.ledger.published_sequence();

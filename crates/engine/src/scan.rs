@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::codec::{InternalKey, TABLE_PREFIX_LENGTH};
 use crate::error::Result;
+use crate::expiry::ExpiryClock;
 use crate::key_range::internal_range;
 pub use crate::ledger::Direction;
 use crate::ledger::{FoundEntry, LedgerScan, SnapshotGuard};
@@ -70,11 +71,13 @@ impl Scan {
     /// [`crate::Error::Corruption`] if a block or a record is damaged.
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let (view, ledger_scan) = (&self.view, &mut self.ledger_scan);
+        self.resume()?;
+        let (ledger_scan, store) = (&mut self.ledger_scan, &self.view.store);
+        let (segments, tally) = (store.journal.segments(), store.ledger.tally());
+        let (time, mode) = (&store.time, self.view.mode);
         let find =
-            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(view, ledger_scan, key, found);
-        let (segments, tally) = (view.store.journal.segments(), view.store.ledger.tally());
-        let Some(row) = self.ahead.next(segments, view.mode, &view.store.time, tally, find)? else {
+            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
+        let Some(row) = self.ahead.next(segments, mode, time, tally, find)? else {
             return Ok(None);
         };
         let value = row.value?;
@@ -87,17 +90,18 @@ impl Scan {
     /// # Errors
     /// [`crate::Error::Corruption`] if a block is damaged.
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let (view, ledger_scan) = (&self.view, &mut self.ledger_scan);
+        self.resume()?;
+        let (ledger_scan, time) = (&mut self.ledger_scan, &self.view.store.time);
         if self.ahead.is_empty() {
             // No read of the journal is needed, so no look-ahead is needed either.
             let mut found = FoundEntry::nothing();
-            let is_there = find_live(view, ledger_scan, &mut found)?;
+            let is_there = find_live(time, ledger_scan, &mut found)?;
             let key = ledger_scan.key();
             return Ok(is_there.then(|| (&key[TABLE_PREFIX_LENGTH..], Head::from_found(found))));
         }
         let find =
-            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(view, ledger_scan, key, found);
-        let next = self.ahead.next_found(&view.store.time, find)?;
+            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
+        let next = self.ahead.next_found(time, find)?;
         Ok(next.map(|(key, found)| (&key[TABLE_PREFIX_LENGTH..], Head::taken_from(found))))
     }
 
@@ -106,6 +110,15 @@ impl Scan {
     pub fn release(&mut self) {
         self.ledger_scan.release();
         self.ahead.release();
+    }
+
+    /// Seeks again after a release.
+    #[inline]
+    fn resume(&mut self) -> Result<()> {
+        if self.ledger_scan.is_released() {
+            self.view.store.ledger.resume(&mut self.ledger_scan, self.view.mode)?;
+        }
+        Ok(())
     }
 }
 
@@ -118,12 +131,12 @@ impl Drop for Scan {
 /// Moves on as [`find_live`] does, and copies the key.
 #[inline]
 fn advance(
-    view: &View,
+    time: &ExpiryClock,
     ledger_scan: &mut LedgerScan,
     key: &mut Vec<u8>,
     found: &mut FoundEntry,
 ) -> Result<bool> {
-    let is_there = find_live(view, ledger_scan, found)?;
+    let is_there = find_live(time, ledger_scan, found)?;
     if is_there {
         key.clear();
         key.extend_from_slice(ledger_scan.key());
@@ -133,16 +146,16 @@ fn advance(
 
 /// Moves on to the next live key; returns true if there was one.
 #[inline]
-fn find_live(view: &View, ledger_scan: &mut LedgerScan, found: &mut FoundEntry) -> Result<bool> {
-    loop {
-        while ledger_scan.find_next(found)? {
-            if view.store.time.is_live(found) {
-                return Ok(true);
-            }
-            ledger_scan.pass()?;
+fn find_live(
+    time: &ExpiryClock,
+    ledger_scan: &mut LedgerScan,
+    found: &mut FoundEntry,
+) -> Result<bool> {
+    while ledger_scan.find_next(found)? {
+        if time.is_live(found) {
+            return Ok(true);
         }
-        if !view.store.ledger.resume(ledger_scan, view.mode)? {
-            return Ok(false);
-        }
+        ledger_scan.pass()?;
     }
+    Ok(false)
 }

@@ -393,3 +393,15 @@ fn a_stream_that_is_not_taken_is_cut_although_its_sibling_is_taken() {
     let cut_at = (1..200).find(|_| pass_second(&mut room, &mut conn, &window(1, 16 * 1024)));
     assert!(matches!(cut_at, Some(62..=65)) && conn.is_sending(), "{cut_at:?}");
 }
+
+/// Regression: a byte in half a minute kept all streams of a connection for over an hour.
+#[test]
+fn streams_are_cut_although_the_client_takes_a_byte_now_and_then() {
+    let (mut room, mut conn) = (TestFixture::new(), Http2::new(&Limits::default(), None));
+    conn.feed(&[&PREFACE[..], &WIDE, &endless(128)].concat());
+    let cut_at = (1..200).find(|second| {
+        let bytes = if second % 29 == 0 { window(0, 1) } else { Vec::new() };
+        pass_second(&mut room, &mut conn, &bytes)
+    });
+    assert!(matches!(cut_at, Some(31..=33)) && !conn.is_sending(), "{cut_at:?}");
+}

@@ -405,9 +405,14 @@ impl SharedComponents {
         let refused = options.cluster.is_some().then_some("a cluster has one table of entities");
         let entity_tables = EntityTables::open(Arc::clone(&store), table, refused);
         let openapi = Arc::new(crate::openapi::document(store.properties().copies));
-        let (of_store, of_accounts) = (Arc::clone(&store), Arc::clone(&accounts));
-        let changes =
-            ChangesApi::start(of_store, of_accounts, documents_table, Clock::system(), &log);
+        let changes = ChangesApi::start(
+            Arc::clone(&store),
+            Arc::clone(&accounts),
+            documents_table,
+            documents.memory().clone(),
+            Clock::system(),
+            &log,
+        );
         Ok(SharedComponents {
             changes: Arc::new(changes.map_err(ServerError::Run)?),
             gate: Arc::new(Gate {

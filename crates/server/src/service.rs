@@ -412,7 +412,7 @@ impl Api {
         }
         match self.documents.readable_collection(database, name, &self.caller) {
             Ok(collection) => {
-                let memory = self.documents.memory().clone();
+                let memory = self.changes.memory().clone();
                 let database = database.clone().into_owned();
                 let content = Content::of_collection(collection, database, memory);
                 self.changes.answer(&query, content, &self.caller, exchange)

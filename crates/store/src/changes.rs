@@ -51,6 +51,9 @@ pub trait ChangeReader: Send {
     /// by a merge meanwhile. Errors of reading the store.
     fn step(&mut self) -> Result<ChangeStep>;
 
+    /// Goes back before the change that the last step returned: the next step reads it again.
+    fn step_back(&mut self);
+
     /// The last sequence number that was read. A new reader after it continues here.
     fn sequence(&self) -> u64;
 }

@@ -12,10 +12,21 @@ use crate::error::{Result, StoreError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// A slot in the queue, which is counted until it is dropped.
+struct Slot(Arc<AtomicUsize>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A pool of threads with a bounded queue. Jobs that are queued when it is dropped still run.
 pub struct Workers {
-    sender: Option<Sender<Job>>,
+    sender: Option<Sender<(Slot, Job)>>,
     queued: Arc<AtomicUsize>,
+    /// The slots for next steps, counted apart: they must not keep out jobs that have not begun.
+    queued_beyond: Arc<AtomicUsize>,
     queue_max: usize,
     threads: Vec<JoinHandle<()>>,
 }
@@ -28,46 +39,44 @@ impl Workers {
     /// If the system cannot start a thread.
     pub fn start(name: &str, count: usize, queue_max: usize) -> Result<Workers> {
         assert!(count > 0, "somebody has to work");
-        let (sender, receiver) = channel::<Job>();
+        let (sender, receiver) = channel::<(Slot, Job)>();
         let receiver = Arc::new(Mutex::new(receiver));
-        let queued = Arc::new(AtomicUsize::new(0));
         let threads = (0..count).map(|index| {
-            let (receiver, queued) = (Arc::clone(&receiver), Arc::clone(&queued));
+            let receiver = Arc::clone(&receiver);
             let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
-            builder.spawn(move || work(&receiver, &queued))
+            builder.spawn(move || work(&receiver))
         });
         let threads = threads
             .collect::<std::io::Result<_>>()
             .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
-        Ok(Workers { sender: Some(sender), queued, queue_max, threads })
+        let (queued, queued_beyond) = (Arc::default(), Arc::default());
+        Ok(Workers { sender: Some(sender), queued, queued_beyond, queue_max, threads })
     }
 
     /// Reserves a slot in the queue; `None` if it is full.
     #[must_use]
     pub fn reserve(&self) -> Option<ReservedSlot> {
-        self.reserve_up_to(self.queue_max)
+        self.reserve_up_to(self.queue_max, &self.queued)
     }
 
     /// Reserves a slot for the next step of a job that has begun, even if the queue is full. The
     /// caller bounds the number of such jobs.
     #[must_use]
     pub fn reserve_beyond(&self) -> Option<ReservedSlot> {
-        self.reserve_up_to(usize::MAX)
+        self.reserve_up_to(usize::MAX, &self.queued_beyond)
     }
 
-    fn reserve_up_to(&self, queue_max: usize) -> Option<ReservedSlot> {
+    fn reserve_up_to(&self, most: usize, queued: &Arc<AtomicUsize>) -> Option<ReservedSlot> {
         let sender = self.sender.clone()?;
-        if self.queued.fetch_add(1, Ordering::Relaxed) >= queue_max {
-            self.queued.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
-        Some(ReservedSlot { sender, queued: Arc::clone(&self.queued), is_used: false })
+        let before = queued.fetch_add(1, Ordering::Relaxed);
+        let slot = Slot(Arc::clone(queued));
+        (before < most).then_some(ReservedSlot { sender, slot })
     }
 
     /// The number of queued jobs and reserved slots.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.queued.load(Ordering::Relaxed)
+        self.queued.load(Ordering::Relaxed) + self.queued_beyond.load(Ordering::Relaxed)
     }
 }
 
@@ -81,35 +90,26 @@ impl Drop for Workers {
     }
 }
 
-fn work(receiver: &Mutex<Receiver<Job>>, queued: &AtomicUsize) {
+fn work(receiver: &Mutex<Receiver<(Slot, Job)>>) {
     loop {
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = next else { return };
-        queued.fetch_sub(1, Ordering::Relaxed);
+        let Ok((slot, job)) = next else { return };
+        drop(slot);
         run_contained(job);
     }
 }
 
 /// A slot in the queue of [`Workers`]. If it is dropped unused, the slot is free again.
 pub struct ReservedSlot {
-    sender: Sender<Job>,
-    queued: Arc<AtomicUsize>,
-    is_used: bool,
+    sender: Sender<(Slot, Job)>,
+    slot: Slot,
 }
 
 impl ReservedSlot {
     /// Queues `job` in this slot.
-    pub fn run(mut self, job: impl FnOnce() + Send + 'static) {
+    pub fn run(self, job: impl FnOnce() + Send + 'static) {
         // The threads end only after all senders are dropped, so this one finds a receiver.
-        self.is_used = self.sender.send(Box::new(job)).is_ok();
-    }
-}
-
-impl Drop for ReservedSlot {
-    fn drop(&mut self) {
-        if !self.is_used {
-            self.queued.fetch_sub(1, Ordering::Relaxed);
-        }
+        let _ = self.sender.send((self.slot, Box::new(job)));
     }
 }
 
@@ -142,11 +142,14 @@ mod tests {
         });
         begun.recv().unwrap();
         drop(workers.reserve().unwrap());
+        let steps = [(); 3].map(|()| workers.reserve_beyond().unwrap());
         for number in 0..2 {
             let sender = sender.clone();
             workers.reserve().unwrap().run(move || sender.send(number).unwrap());
         }
         assert!(workers.reserve().is_none(), "two wait already");
+        assert_eq!(workers.queued(), 5);
+        drop(steps);
         workers.reserve_beyond().unwrap().run(move || sender.send(2).unwrap());
         drop(gate);
         drop(workers);

@@ -30,6 +30,8 @@ pub(super) struct RowLookups {
     /// The bytes that all look-ups of the row took.
     lookups_bytes: usize,
     scan: Option<Entries>,
+    /// The bytes that the scan holds.
+    scan_bytes: usize,
     filter: Conditions,
 }
 
@@ -41,6 +43,22 @@ enum Lookup {
 enum Entries {
     Documents(Box<dyn Scan>),
     Fields(Box<dyn FieldScan>),
+}
+
+impl Entries {
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Documents(scan) => scan.held_bytes(),
+            Self::Fields(scan) => scan.held_bytes(),
+        }
+    }
+
+    fn release(&mut self) {
+        match self {
+            Self::Documents(scan) => scan.release(),
+            Self::Fields(scan) => scan.release(),
+        }
+    }
 }
 
 pub(super) fn rows(
@@ -56,7 +74,7 @@ pub(super) fn rows(
         let lookups = lookups(access, &row, run)?;
         let lookups_bytes = run.memory.passing_bytes().saturating_sub(before_bytes);
         let filter = Conditions::new(access.slot, &access.filter, &row, run)?;
-        Ok(RowLookups { row, lookups, lookups_bytes, scan: None, filter })
+        Ok(RowLookups { row, lookups, lookups_bytes, scan: None, scan_bytes: 0, filter })
     };
     walk.next(upstream, run, want, begin, |current, run, want, out| {
         let more = current.advance(access, run, want, out)?;
@@ -173,7 +191,15 @@ impl RowLookups {
         if !more {
             self.scan = None;
         }
+        let held_bytes = self.scan.as_ref().map_or(0, Entries::held_bytes);
+        let before_bytes = std::mem::replace(&mut self.scan_bytes, held_bytes);
+        run.memory.take(held_bytes.saturating_sub(before_bytes))?;
+        run.memory.free(before_bytes.saturating_sub(held_bytes));
         Ok(more || !self.lookups.is_empty())
+    }
+
+    pub(super) fn release(&mut self) {
+        self.scan.iter_mut().for_each(Entries::release);
     }
 
     fn by_key(
@@ -206,8 +232,8 @@ fn begin(access: &IndexAccess, range: IndexRange, run: &mut QueryRun) -> Result<
     run.stats.seeks += 1;
     run.stats.cursors_created += 1;
     let collection = access.collection.id;
-    let (reverse, ordered) = (access.is_reverse, access.is_ordered);
-    let request = IndexRequest { index: access.index.id, range, reverse, ordered };
+    let (index, reverse) = (access.index.id, access.is_reverse);
+    let request = IndexRequest { index, range, reverse, ordered_fields: access.ordered_fields };
     if access.is_covering
         && let Some(scan) = run.source.index_fields(collection, &request)?
     {

@@ -114,6 +114,12 @@ impl Execution {
         self.run.memory.free(std::mem::take(&mut self.kept_bytes));
     }
 
+    /// Releases what its scans can find again, for a caller that may not ask for more values for a
+    /// long time.
+    pub fn release(&mut self) {
+        self.nodes.iter_mut().for_each(NodeRun::release);
+    }
+
     /// The bytes of the values that [`next`](Self::next) returned and the caller keeps.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {

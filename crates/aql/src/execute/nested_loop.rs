@@ -16,6 +16,11 @@ impl<T> NestedLoop<T> {
         Self { rows: Vec::new().into_iter(), current: None }
     }
 
+    /// The loop over the rows that the current row of the previous node makes.
+    pub(super) fn current(&mut self) -> Option<&mut T> {
+        self.current.as_mut()
+    }
+
     /// The next rows, about `want`; empty at the end. `begin` is called for each row of the
     /// previous node. `advance` then adds rows until there are enough, and returns true if there
     /// may be more.

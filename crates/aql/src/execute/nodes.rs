@@ -86,6 +86,15 @@ impl NodeRun {
         };
         nodes.iter().map(new).collect()
     }
+
+    /// Releases what its scan can find again.
+    pub(super) fn release(&mut self) {
+        match &mut self.state {
+            State::Scan(walk) => walk.current().into_iter().for_each(scan::RowScan::release),
+            State::Index(walk) => walk.current().into_iter().for_each(index::RowLookups::release),
+            _ => {}
+        }
+    }
 }
 
 /// The nodes of a plan up to some node.

@@ -134,8 +134,9 @@ impl PointQuery<'_> {
             (stats.seeks, stats.cursors_created) = (1, 1);
             let (low, high) = (Bound::Unbounded, Bound::Unbounded);
             let range = IndexRange { equal, low, high };
-            let (reverse, ordered) = (access.is_reverse, access.is_ordered);
-            let request = IndexRequest { index: access.index.id, range, reverse, ordered };
+            let (index, reverse) = (access.index.id, access.is_reverse);
+            let ordered_fields = access.ordered_fields;
+            let request = IndexRequest { index, range, reverse, ordered_fields };
             source.index_visit(access.collection.id, &request, writer)?;
         }
         stats.scanned_index = writer.values;

@@ -47,6 +47,10 @@ impl RowScan {
         run.stats.scanned_full += seen as u64;
         Ok(more)
     }
+
+    pub(super) fn release(&mut self) {
+        self.scan.release();
+    }
 }
 
 /// Adds rows with documents of the scan until there are `want` rows or `most` documents were read.

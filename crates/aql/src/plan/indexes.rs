@@ -101,8 +101,8 @@ fn use_order(
     let Some(paths) = paths else { return };
     if let Some(access) = access {
         let equal = access.matches.iter().all(|found| matches!(found, Match::Equal(_)));
-        if equal && is_sorted_by(&access.index, access.matches.len(), &paths) {
-            (access.is_reverse, access.is_ordered) = (is_reverse, true);
+        if equal && let Some(count) = ordered_fields(&access.index, access.matches.len(), &paths) {
+            (access.is_reverse, access.ordered_fields) = (is_reverse, count);
             drop_sort(builder, sort);
         }
         return;
@@ -117,14 +117,17 @@ fn use_order(
     let mut after = after.skip_while(|node| gives_one(&node.kind));
     let is_limited =
         matches!(after.next().map(|node| &node.kind), Some(NodeKind::Limit { count: Some(_), .. }));
-    let fits = |index: &&Index| {
+    let is_complete = |index: &&Index| {
         let has_one_entry_each = !index.sparse && !index.fields.iter().any(|field| field.expands);
-        index.kind == IndexKind::Persistent && has_one_entry_each && is_sorted_by(index, 0, &paths)
+        index.kind == IndexKind::Persistent && has_one_entry_each
     };
-    let Some(index) = indexes.iter().find(fits).filter(|_| is_limited) else { return };
+    let fitting = indexes.iter().filter(is_complete).find_map(|index| {
+        ordered_fields(index, 0, &paths).map(|ordered_fields| (index, ordered_fields))
+    });
+    let Some((index, ordered_fields)) = fitting.filter(|_| is_limited) else { return };
     let whole = IndexAccess::new(collection, slot, index);
     let filter = filter.to_vec();
-    *access = Some(IndexAccess { is_reverse, is_ordered: true, filter, ..whole });
+    *access = Some(IndexAccess { is_reverse, ordered_fields, filter, ..whole });
     drop_sort(builder, sort);
 }
 
@@ -161,20 +164,23 @@ fn is_covered(builder: &Builder<'_>, place: usize, access: &IndexAccess) -> bool
     is_covered
 }
 
-/// True if entries whose first `equal` fields are equal come in the order of these paths.
-fn is_sorted_by(index: &Index, equal: usize, paths: &[&[Arc<str>]]) -> bool {
+/// The number of leading fields whose order is that of these paths, in entries whose first `equal`
+/// fields are equal: 0 if any order is. `None` if the entries do not come in that order.
+fn ordered_fields(index: &Index, equal: usize, paths: &[&[Arc<str>]]) -> Option<usize> {
     let is_range_of_keys = index.kind == IndexKind::Primary && equal == 0;
     if index.kind != IndexKind::Persistent && !is_range_of_keys {
-        return false;
+        return None;
     }
     let same =
         |field: &crate::IndexField, path: &[Arc<str>]| !field.expands && is_same(path, &field.path);
     // Fields that are equal in all entries may be named anywhere.
-    let mut fields = index.fields[equal..].iter();
-    paths.iter().all(|path| {
-        index.fields[..equal].iter().any(|field| same(field, path))
-            || fields.next().is_some_and(|field| same(field, path))
-    })
+    let is_equal = |path: &[Arc<str>]| index.fields[..equal].iter().any(|field| same(field, path));
+    let mut count = equal;
+    for path in paths.iter().filter(|path| !is_equal(path)) {
+        index.fields.get(count).filter(|field| same(field, path))?;
+        count += 1;
+    }
+    Some(if count == equal { 0 } else { count })
 }
 
 /// A condition on one attribute of the document.

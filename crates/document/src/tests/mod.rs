@@ -5,6 +5,7 @@ mod contents;
 mod crash;
 mod expiry;
 mod full_disk;
+mod imports;
 mod lease;
 mod model;
 
@@ -286,7 +287,7 @@ fn entries_with_the_same_cut_key_are_read_in_steps_and_refused_to_light_queries(
     let shape = collection.shape();
     let range = IndexRange { equal: vec![Value::from(&*long(7))], ..IndexRange::all() };
     let index = shape.indexes[0].definition.id;
-    let request = IndexRequest { index, range, reverse: false, ordered: false };
+    let request = IndexRequest { index, range, reverse: false, ordered_fields: 0 };
     let mut scan = data().index_scan(collection.id, &request).unwrap();
     let mut counting = DocumentCounter(0);
     let mut steps = 1;
@@ -325,7 +326,7 @@ fn a_cut_entry_gives_the_values_of_its_document() {
     let data = crate::QueryData::new(&documents, &database, Acknowledgement::Os);
     let id = collection.shape().indexes[0].definition.id;
     let range = IndexRange::all();
-    let request = IndexRequest { index: id, range, reverse: false, ordered: false };
+    let request = IndexRequest { index: id, range, reverse: false, ordered_fields: 0 };
     let mut scan = data.index_fields(collection.id, &request).unwrap().unwrap();
     let mut values = Vec::new();
     let mut visit = |fields: &[Value]| -> ControlFlow<()> {
@@ -374,11 +375,46 @@ fn long_values_are_in_order_behind_the_cut_of_their_entries() {
         }
     }
     let (index, range) = (collection.shape().indexes[0].definition.id, IndexRange::all());
-    let request = IndexRequest { index, range, reverse: false, ordered: true };
+    let request = IndexRequest { index, range, reverse: false, ordered_fields: 1 };
     let data = crate::QueryData::new(&documents, &database, Acknowledgement::Os);
     let light = data.light(pellucid_store::ReadMode::MayBlock);
     let visited = light.index_visit(collection.id, &request, &mut DocumentCounter(0));
     assert_eq!(visited, Err(QueryError::NotLight));
+}
+
+/// Regression: entries waited for others that are cut although the fields of the sort were whole,
+/// and no limit of memory counted them.
+#[test]
+fn entries_wait_only_for_the_order_of_cut_fields_and_in_the_memory_of_the_query() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let database = documents.database("_system").unwrap();
+    let new = CollectionDefinition::named(COLLECTION);
+    let collection = documents.create_collection(&database, new).unwrap();
+    create_index(&documents, &collection, index(&["a", "b"], false, false)).unwrap();
+    for number in 0..200 {
+        let b = format!("{}{number}", "x".repeat(2_000));
+        let document = serde_json::json!({ "a": number % 2, "b": b });
+        apply(&documents, &collection, &Step::Insert(number.to_string(), document)).unwrap();
+    }
+    let data = || crate::QueryData::new(&documents, &database, Acknowledgement::Os);
+    let rows = |data: crate::QueryData, text: &str, memory_bytes_max: usize| {
+        let options = QueryOptions { memory_bytes_max, ..QueryOptions::default() };
+        execution(data, text, &serde_json::json!({}), options).next(usize::MAX / 2, usize::MAX)
+    };
+    for (rest, a) in [("SORT d.a", 0_i64), ("SORT d.a DESC", 1), ("FILTER d.a == 1 SORT d.a", 1)] {
+        let light = data().light(pellucid_store::ReadMode::MayBlock);
+        let text = format!("FOR d IN c {rest} LIMIT 10 RETURN d.a");
+        assert_eq!(rows(light, &text, 0), Ok(vec![Value::from(a); 10]), "{rest}");
+    }
+    // Each of the two groups takes some 150 kB.
+    for value in ["d.a", "d.c"] {
+        let text = format!("FOR d IN c SORT d.a, d.b LIMIT 1 RETURN {value}");
+        let refused = rows(data(), &text, 64 << 10).unwrap_err();
+        assert_eq!(refused.number(), pellucid_aql::number::RESOURCE_LIMIT, "{value}");
+    }
+    let text = "FOR d IN c SORT d.a, d.b LIMIT 200 RETURN d.a";
+    let expected: Vec<_> = (0..200_i64).map(|number| Value::from(number / 100)).collect();
+    assert_eq!(rows(data(), text, 256 << 10), Ok(expected));
 }
 
 /// Regression: a bind variable that is compared was not a constant where one is needed, because
@@ -559,6 +595,16 @@ fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> V
 fn planned(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> Execution {
     let database = documents.database("_system").unwrap();
     let data = crate::QueryData::new(documents, &database, Acknowledgement::Os);
+    execution(data, text, binds, QueryOptions::default())
+}
+
+/// As [`planned`], for a query on `data` that is executed with `limits`.
+fn execution(
+    data: crate::QueryData,
+    text: &str,
+    binds: &serde_json::Value,
+    limits: QueryOptions,
+) -> Execution {
     let source: Arc<dyn Source> = Arc::new(data);
     let binds = Value::open(&parse(binds)).unwrap();
     let options = QueryOptions::default();
@@ -567,6 +613,5 @@ fn planned(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) ->
         .unwrap()
         .plan(&binds, &source, &options, &KillSwitch::default())
         .unwrap();
-    let kill = KillSwitch::default();
-    Execution::new(plan, &binds, source, options, kill)
+    Execution::new(plan, &binds, source, limits, KillSwitch::default())
 }

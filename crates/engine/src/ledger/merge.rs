@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::key_front::front_of;
-use super::memtable::MemtableCursor;
+use super::memtable::{Memtable, MemtableCursor};
 use super::options::{LEVELS, lies_before, lies_behind};
 use super::table::{Table, TableCursor};
 use super::version::Version;
@@ -233,20 +233,20 @@ impl Merge {
         merge
     }
 
-    /// A merge of all entries of a version in `range`.
+    /// A merge of the entries of a version in `range`, for a reader at `at_sequence`. Some that are
+    /// newer are left out.
     pub(crate) fn of_version(
         version: &Version,
         range: &KeyRange<'_>,
         direction: Direction,
+        at_sequence: u64,
         mode: ReadMode,
     ) -> Result<Merge> {
-        let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
-        let memtables = std::iter::once(&version.active).chain(sealed);
+        let memtables = memtables_for(version, at_sequence);
         let mut sources: Vec<Source> =
             memtables.flat_map(MemtableCursor::over_runs).map(Source::Memtable).collect();
-        let level_0 = version.levels.level(0);
-        let level_0 = level_0.chunks(1).filter(|table| has_any_of(range, &table[0]));
-        sources.extend(level_0.map(|table| run(table, mode)));
+        let level_0 = level_0_for(version, range, at_sequence);
+        sources.extend(level_0.map(|table| run(std::slice::from_ref(table), mode)));
         for level in 1..LEVELS {
             let tables = version.levels.level(level);
             let first = tables.partition_point(|table| ends_before(range, table));
@@ -257,7 +257,7 @@ impl Merge {
         Merge::new(sources, range, direction)
     }
 
-    /// A merge of the entries of a version whose keys have the prefix `prefix`; `range` is the
+    /// As [`Merge::of_version`], of the entries whose keys have the prefix `prefix`; `range` is the
     /// range of these keys. Sources that are known to have no such key are left out, and
     /// directories that know the prefix save the search.
     pub(crate) fn of_prefix(
@@ -265,6 +265,7 @@ impl Merge {
         prefix: &[u8],
         range: &KeyRange<'_>,
         direction: Direction,
+        at_sequence: u64,
         mode: ReadMode,
     ) -> Result<Merge> {
         let sought = PrefixTarget { prefix, hash: key_hash(prefix), range, direction, mode };
@@ -284,8 +285,7 @@ impl Merge {
         // Usually there is one source. A source is large, so reserving room for more would make the
         // allocator handle a large block.
         let mut sources = Vec::with_capacity(1);
-        let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
-        for memtable in std::iter::once(&version.active).chain(sealed) {
+        for memtable in memtables_for(version, at_sequence) {
             if memtable.may_hold_prefix(sought.hash) {
                 let cursors = MemtableCursor::over_runs(memtable);
                 for mut source in cursors.into_iter().map(Source::Memtable) {
@@ -294,7 +294,7 @@ impl Merge {
                 }
             }
         }
-        for table in level_0.iter().filter(|table| has_any_of(range, table)) {
+        for table in level_0_for(version, range, at_sequence) {
             let alone = || [Arc::clone(table)].into();
             sources.extend(RunCursor::at_prefix(table, 0, alone, &sought)?.map(Source::Run));
         }
@@ -402,6 +402,25 @@ fn seek(source: &mut Source, range: &KeyRange<'_>, direction: Direction) -> Resu
 /// A source of the entries of `tables`, which must be in order and must not overlap.
 pub(crate) fn run(tables: &[Arc<Table>], mode: ReadMode) -> Source {
     Source::Run(RunCursor::new(tables.into(), mode))
+}
+
+/// The memtables of a version that may hold entries that a reader at `at_sequence` sees.
+fn memtables_for(version: &Version, at_sequence: u64) -> impl Iterator<Item = &Arc<Memtable>> {
+    let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
+    let memtables = std::iter::once(&version.active).chain(sealed);
+    memtables.filter(move |memtable| !memtable.is_newer_than(at_sequence))
+}
+
+/// The tables of level 0 that may hold entries in `range` that a reader at `at_sequence` sees.
+fn level_0_for<'a>(
+    version: &'a Version,
+    range: &'a KeyRange<'_>,
+    at_sequence: u64,
+) -> impl Iterator<Item = &'a Arc<Table>> {
+    let tables = version.levels.level(0).iter();
+    tables.filter(move |table| {
+        table.facts().lowest_sequence <= at_sequence && has_any_of(range, table)
+    })
 }
 
 /// True if a table may hold keys of `range`; otherwise it need not be opened.

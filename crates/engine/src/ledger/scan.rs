@@ -105,24 +105,27 @@ impl LedgerScan {
         self.is_released = true;
     }
 
-    /// Resumes a released scan with a merge of the rest of its range, which `merge` makes. Returns
-    /// false if it was not released.
+    /// True until a released scan is resumed.
+    #[inline]
+    pub(crate) fn is_released(&self) -> bool {
+        self.is_released
+    }
+
+    /// Resumes a released scan with a merge of the rest of its range, which `merge` makes for the
+    /// scan's sequence number.
     pub(super) fn resume(
         &mut self,
-        merge: impl FnOnce(&KeyRange<'_>, Direction) -> Result<Merge>,
-    ) -> Result<bool> {
-        if !self.is_released {
-            return Ok(false);
-        }
+        merge: impl FnOnce(&KeyRange<'_>, Direction, u64) -> Result<Merge>,
+    ) -> Result<()> {
         let begin = self.next_from.map(|()| &self.key[..]);
         let end = self.end.as_ref().map(|end| &**end);
         let (start, end) = match self.direction {
             Direction::Forward => (begin, end),
             Direction::Backward => (end, begin),
         };
-        self.merge = merge(&KeyRange { start, end }, self.direction)?;
+        self.merge = merge(&KeyRange { start, end }, self.direction, self.at_sequence)?;
         self.is_released = false;
-        Ok(true)
+        Ok(())
     }
 
     /// The current key.
@@ -139,14 +142,17 @@ impl LedgerScan {
                 Order::Equal => self.next_from == Bound::Excluded(()),
                 Order::Less => return Err(self.merge.out_of_order()),
             };
-            // Checked first: behind the end, there may be any number of entries that are too new.
-            if !is_passed && !lies_before(entry.key, self.end.as_ref().map(|end| &**end)) {
-                return Ok(false);
-            }
             if is_passed || entry.sequence > self.at_sequence {
+                // Behind the end, there may be any number of entries that are too new.
+                if !is_passed && self.is_behind_end(entry.key) {
+                    return Ok(false);
+                }
                 self.merge.advance()?;
                 self.pass()?;
                 continue;
+            }
+            if self.is_behind_end(entry.key) {
+                return Ok(false);
             }
             self.key.clear();
             self.key.extend_from_slice(entry.key);
@@ -155,6 +161,12 @@ impl LedgerScan {
             self.merge.advance()?;
             return Ok(true);
         }
+    }
+
+    /// True if a forward scan ends before this key.
+    #[inline]
+    fn is_behind_end(&self, key: &[u8]) -> bool {
+        !lies_before(key, self.end.as_ref().map(|end| &**end))
     }
 
     fn next_reverse(&mut self, found: &mut FoundEntry) -> Result<bool> {
@@ -211,7 +223,8 @@ mod tests {
             active.insert(&entry, key_hash(&key));
         }
         let version = Version { active, sealed: Vec::new(), levels: Levels::new([]).unwrap() };
-        let merge = Merge::of_version(&version, range, direction, ReadMode::Brief).unwrap();
+        let merge = Merge::of_version(&version, range, direction, at_sequence, ReadMode::Brief);
+        let merge = merge.unwrap();
         LedgerScan::new(merge, range, direction, at_sequence, ReadMode::Brief)
     }
 

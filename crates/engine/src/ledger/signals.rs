@@ -129,7 +129,9 @@ impl Signals {
 
     /// True if the job that was put off last, and still is, was a flush.
     pub(super) fn is_flush_put_off(&self) -> bool {
-        self.troubles.lock().postponed.as_ref().is_some_and(|job| job.is_flush)
+        let troubles = self.troubles.lock();
+        // After a failure, nothing is tried again.
+        troubles.failure.is_none() && troubles.postponed.as_ref().is_some_and(|job| job.is_flush)
     }
 
     /// Wakes the background thread.
@@ -198,5 +200,26 @@ impl Signals {
         self.work.notify_one();
         drop(self.room.wait_timeout(troubles, duration));
         Ok(RoomState::Full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Regression: a replay went on after a flush had failed for good, because an earlier attempt
+    /// was put off, and the store opened.
+    #[test]
+    fn no_flush_is_put_off_after_a_failure() {
+        let (signals, path) = (Signals::new(), Path::new("table"));
+        let outcome = |error: std::io::ErrorKind| -> Result<()> {
+            Err(Error::io("write", path, error.into()))
+        };
+        signals.note_outcome(&outcome(std::io::ErrorKind::StorageFull), true);
+        assert!(signals.is_flush_put_off() && !signals.has_failed());
+        signals.note_outcome(&outcome(std::io::ErrorKind::Other), true);
+        assert!(!signals.is_flush_put_off() && signals.has_failed());
     }
 }

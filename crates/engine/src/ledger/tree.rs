@@ -227,7 +227,7 @@ impl Ledger {
         mode: ReadMode,
     ) -> Result<LedgerScan> {
         let (version, at_sequence) = self.version_at(at_sequence);
-        let merge = Merge::of_version(&version, &range, direction, mode)?;
+        let merge = Merge::of_version(&version, &range, direction, at_sequence, mode)?;
         Ok(LedgerScan::new(merge, &range, direction, at_sequence, mode))
     }
 
@@ -244,15 +244,17 @@ impl Ledger {
         let behind = end_of_prefix(prefix);
         let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = KeyRange { start: Bound::Included(prefix), end };
-        let merge = Merge::of_prefix(&version, prefix, &range, direction, mode)?;
+        let merge = Merge::of_prefix(&version, prefix, &range, direction, at_sequence, mode)?;
         Ok(LedgerScan::new(merge, &range, direction, at_sequence, mode))
     }
 
-    /// Lets a scan that was released go on in the current version. Returns false if it was not
-    /// released. A snapshot must keep the entries that the scan sees.
-    pub(crate) fn resume(&self, scan: &mut LedgerScan, mode: ReadMode) -> Result<bool> {
-        scan.resume(|range, direction| {
-            Merge::of_version(&self.state.versions.load(), range, direction, mode)
+    /// Lets a scan that was released go on in the current version. A snapshot must keep the entries
+    /// that the scan sees.
+    #[cold]
+    pub(crate) fn resume(&self, scan: &mut LedgerScan, mode: ReadMode) -> Result<()> {
+        scan.resume(|range, direction, at_sequence| {
+            let version = self.state.versions.load();
+            Merge::of_version(&version, range, direction, at_sequence, mode)
         })
     }
 
@@ -491,7 +493,7 @@ impl Ledger {
     pub(crate) fn sequences_for_tests(&self) -> Vec<u64> {
         let version = self.state.versions.load_full();
         let (range, mode) = (KeyRange::EVERYTHING, ReadMode::MayBlock);
-        let merge = Merge::of_version(&version, &range, Direction::Forward, mode);
+        let merge = Merge::of_version(&version, &range, Direction::Forward, NEWEST, mode);
         let mut merge = merge.expect("the tables are sound");
         let mut sequences = Vec::new();
         while let Some(entry) = merge.entry() {

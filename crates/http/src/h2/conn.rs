@@ -23,6 +23,7 @@ use crate::bodies::BodyHold;
 use crate::dispatch::ParkingSlot;
 use crate::limits::{Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX};
 use crate::mailbox::Admission;
+use crate::pace::Pace;
 use crate::transport::is_longer;
 
 /// The receive window of one stream.
@@ -55,8 +56,8 @@ pub(crate) struct Conn {
     pub(super) answered: Vec<Option<Record>>,
     /// The last key that was given to a stream; keys identify streams within the server.
     next_key: u32,
-    /// The last time at which a response was given bytes for the client.
-    given_at: Option<Ticks>,
+    /// The pace at which the client takes all of its responses together.
+    pace: Pace,
     /// Bytes received since the client last sent a request or a body, or took part of a response.
     pub(super) quiet_bytes: usize,
     /// Bytes that may still arrive of bodies that are refused, or wait for a decision: the client
@@ -181,7 +182,7 @@ impl Conn {
             sending: VecDeque::new(),
             answered: Vec::new(),
             next_key: 0,
-            given_at: None,
+            pace: Pace::default(),
             quiet_bytes: 0,
             late_bytes: 0,
             memory: limits.memory.share(usize::MAX),
@@ -254,20 +255,31 @@ impl Conn {
         }
     }
 
-    /// Notes that a response was given bytes for the client.
-    pub(super) fn note_given(&mut self, now: Ticks) {
-        (self.given_at, self.quiet_bytes) = (Some(now), 0);
+    /// Notes that the responses were given `bytes` in total for the client. They wait for it only
+    /// if it took none of them.
+    pub(super) fn note_given(&mut self, bytes: usize, now: Ticks) {
+        if bytes > 0 {
+            self.quiet_bytes = 0;
+        }
+        self.pace.note(bytes as u64, bytes == 0 && self.held_bytes() > 0, now);
+        if self.sending.is_empty() {
+            self.pace = Pace::default();
+        }
     }
 
-    /// The time for which a response may wait for the client's windows. If others are given bytes,
-    /// it may wait for those: each may fill its buffer first, at the lowest rate.
+    /// The time for which a response may wait for the client's windows. While the client takes all
+    /// responses together at the lowest rate, it may wait for the others: each may fill its buffer
+    /// first, at that rate.
     pub(super) fn patience(&self, limits: &Limits, clock: &Clock, now: Ticks) -> Duration {
-        if self.given_at.is_none_or(|at| is_longer(clock, at, limits.exchange, now)) {
-            return limits.exchange;
+        let (exchange, rate) = (limits.exchange, limits.response_bytes_per_second);
+        let is_long_ago = |since| is_longer(clock, since, exchange, now);
+        if self.pace.waiting_since().is_some_and(is_long_ago)
+            || self.pace.is_slow(exchange, rate, clock, now)
+        {
+            return exchange;
         }
         let others_bytes = self.sending.len().saturating_sub(1) * SEND_BUFFER_BYTES_MAX;
-        let seconds = others_bytes as u64 / limits.response_bytes_per_second.max(1);
-        limits.exchange + Duration::from_secs(seconds)
+        exchange + Duration::from_secs(others_bytes as u64 / rate.max(1))
     }
 
     /// True if responses wait to be given to the protocol.

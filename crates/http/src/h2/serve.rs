@@ -295,7 +295,7 @@ impl<S: Service> Http2Handler<'_, S> {
             let Some(mut sending) = self.conn.sending.pop_front() else { break };
             if given_bytes >= OUTPUT_BYTES_MAX {
                 self.conn.sending.push_front(sending);
-                return true;
+                break;
             }
             match sending.step() {
                 SendResult::Nothing => {
@@ -304,19 +304,18 @@ impl<S: Service> Http2Handler<'_, S> {
                 }
                 SendResult::Bytes(count) => {
                     (given_bytes, moved) = (given_bytes + count, true);
-                    self.conn.note_given(turn.woke);
                     sending.note_taken(count, streams, turn.woke);
                     self.conn.sending.push_back(sending);
                 }
                 SendResult::Last(count) => {
                     (given_bytes, moved) = (given_bytes + count, true);
-                    self.conn.note_given(turn.woke);
                     self.end_sending(sending);
                 }
                 SendResult::Gone => give_up(sending, self.dispatcher, AbortReason::ClientGone),
                 SendResult::Broken => give_up(sending, self.dispatcher, AbortReason::Failed),
             }
         }
+        self.conn.note_given(given_bytes, turn.woke);
         moved
     }
 

@@ -92,9 +92,10 @@ impl DemoArguments {
 
 /// Runs the demo.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    // With a handler, a signal does not end the process before its server and the store are gone.
+    // The first signal ends the demo once its server and store are gone, the second one at once.
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let plan = arguments.plan(stop)?;

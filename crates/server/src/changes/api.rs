@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use pellucid_account::Stamp;
+use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_store::{ChangeSelector, Store, StoreError, Table};
 use serde_json::json;
@@ -11,6 +12,7 @@ use serde_json::json;
 use super::body::{ChangesBody, EMPTIED};
 use super::content::Content;
 use super::followers::Followers;
+use super::memory::StreamMemory;
 use super::pieces::ChangesPieces;
 use super::query::ChangesQuery;
 use crate::access::{Accounts, Identity};
@@ -23,12 +25,14 @@ pub(crate) struct ChangesApi {
     store: Arc<dyn Store>,
     accounts: Arc<Accounts>,
     documents: Table,
+    memory: StreamMemory,
     followers: Arc<Followers>,
     log: Log,
 }
 
 impl ChangesApi {
-    /// Starts the API for `store`, whose documents are in the table `documents`.
+    /// Starts the API for `store`, whose documents are in the table `documents`. `memory` is that
+    /// of all requests.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -36,11 +40,18 @@ impl ChangesApi {
         store: Arc<dyn Store>,
         accounts: Arc<Accounts>,
         documents: Table,
+        memory: Budget,
         clock: Clock,
         log: &Log,
     ) -> io::Result<ChangesApi> {
         let followers = Arc::new(Followers::start(Arc::clone(&store), clock)?);
-        Ok(ChangesApi { store, accounts, documents, followers, log: log.clone() })
+        let (memory, log) = (StreamMemory::of(memory), log.clone());
+        Ok(ChangesApi { store, accounts, documents, memory, followers, log })
+    }
+
+    /// The memory of the documents of all streams.
+    pub(crate) fn memory(&self) -> &StreamMemory {
+        &self.memory
     }
 
     /// Ends all streams that follow later writes.

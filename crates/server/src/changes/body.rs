@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use pellucid_budget::{BudgetError, Share};
+use pellucid_budget::BudgetError;
 use pellucid_clock::WallTime;
 use pellucid_http::{FillResult, READ_BYTES_MAX};
 use pellucid_store::{Change, ChangeReader, ChangeStep, StoreError, Value};
 
 use super::content::{Content, ItemRemainder};
+use super::followers::AwaitedEvent;
 use super::form::{ChangeForm, write_member};
+use super::memory::DocumentMemory;
 use super::query::ChangesQuery;
 use crate::access::{Accounts, Identity};
 use crate::entities::write_base64_piece;
@@ -34,10 +36,11 @@ pub(super) struct ChangesBody {
     caller: Identity,
     form: ChangeForm,
     is_followed: bool,
-    /// The change to write next, and the bytes of memory that it takes.
-    next: Option<(Change, usize)>,
-    /// True if the last piece ended early, and the next one is made at the next look.
-    is_put_off: bool,
+    /// The event for which the stream waits, unless it is the next change.
+    put_off: Option<AwaitedEvent>,
+    /// The memory that the next document needs, if the stream waits for it. The document itself is
+    /// read again then.
+    wanted_bytes: usize,
     /// The value that is being written. Large values are written in pieces, so that a stream holds
     /// little memory.
     open: Option<OpenValue>,
@@ -49,7 +52,7 @@ struct OpenValue {
     value: Value,
     sent: usize,
     /// The memory of a value that is JSON; `None` for one that is written in base64.
-    json_memory: Option<Share>,
+    json_memory: Option<DocumentMemory>,
 }
 
 /// The reason for which a piece is made.
@@ -79,8 +82,8 @@ impl ChangesBody {
             caller,
             form: query.form,
             is_followed: query.is_followed,
-            next: None,
-            is_put_off: false,
+            put_off: None,
+            wanted_bytes: 0,
             open: None,
             log: log.clone(),
         }
@@ -94,22 +97,14 @@ impl ChangesBody {
         caller.is_some_and(|caller| self.content.may_be_read_by(&caller))
     }
 
-    /// The last sequence number that the stream has passed.
-    pub(super) fn sequence(&self) -> u64 {
-        match &self.next {
-            Some((change, _)) => change.sequence - 1,
-            None => self.changes.sequence(),
-        }
-    }
-
-    /// True if a stream that waits goes on at the next look, and not at the next change.
-    pub(super) fn is_put_off(&self) -> bool {
-        self.is_put_off
+    /// The event for which the stream waits after a piece.
+    pub(super) fn awaited(&self) -> AwaitedEvent {
+        self.put_off.unwrap_or_else(|| AwaitedEvent::Change(self.changes.sequence()))
     }
 
     /// Appends the next piece to `out`.
     pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
-        self.is_put_off = false;
+        self.put_off = None;
         if !self.may_read() {
             return self.taken_back(out);
         }
@@ -126,11 +121,8 @@ impl ChangesBody {
                 self.progress(out, FillResult::Last);
                 return FillResult::Last;
             }
-            if let Some((change, bytes)) = self.next.take() {
-                match self.write_change(out, change, bytes) {
-                    None => continue,
-                    Some(ended) => return ended,
-                }
+            if !self.content.has_room(self.wanted_bytes) {
+                return self.wait_for_memory(out, occasion);
             }
             match self.changes.step() {
                 // Garbage of an emptied collection is removed, which is no change of a document.
@@ -138,8 +130,9 @@ impl ChangesBody {
                     return self.lost(out, EMPTIED, None);
                 }
                 Ok(ChangeStep::Change(change)) => {
-                    let bytes = self.content.memory_bytes(&change);
-                    self.next = Some((change, bytes));
+                    if let Some(ended) = self.write_change(out, change, occasion) {
+                        return ended;
+                    }
                 }
                 Ok(ChangeStep::Others) => {
                     passed += 1;
@@ -164,20 +157,25 @@ impl ChangesBody {
         &mut self,
         out: &mut Vec<u8>,
         change: Change,
-        bytes: usize,
+        occasion: PieceTrigger,
     ) -> Option<FillResult> {
+        let bytes = self.content.memory_bytes(&change);
         let memory = match self.content.take_memory(bytes) {
             Ok(memory) => memory,
             Err(error) => {
-                self.next = Some((change, bytes));
+                self.changes.step_back();
                 if let BudgetError::Share { .. } = error {
-                    let message = format!("a document is too large for --request-memory: {error}");
+                    let message = format!(
+                        "a document is too large for streams, which take half of \
+                         --request-memory: {error}"
+                    );
                     return Some(self.lost(out, &message, None));
                 }
-                self.is_put_off = true;
-                return Some(FillResult::Waiting);
+                self.wanted_bytes = bytes;
+                return Some(self.wait_for_memory(out, occasion));
             }
         };
+        self.wanted_bytes = 0;
         let name = if change.value.is_some() { "put" } else { "delete" };
         self.form.begin(out, name, change.sequence);
         write_member(out, "written_at_ms", change.written_at_ms);
@@ -224,9 +222,20 @@ impl ChangesBody {
 
     /// Ends a piece after the newest change. A stream that follows then waits, another one ends.
     fn at_end(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
-        if !self.is_followed {
-            return self.progress(out, FillResult::Last);
+        match self.is_followed {
+            true => self.wait(out, occasion),
+            false => self.progress(out, FillResult::Last),
         }
+    }
+
+    /// Ends a piece before a document for which there is no memory now.
+    fn wait_for_memory(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
+        self.put_off = Some(AwaitedEvent::Memory);
+        self.wait(out, occasion)
+    }
+
+    /// Ends a piece of a stream that waits.
+    fn wait(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
         if out.is_empty() && occasion == PieceTrigger::Silence {
             return self.progress(out, FillResult::Waiting);
         }
@@ -240,9 +249,9 @@ impl ChangesBody {
     /// was emptied. It is put off while the collection changes: a client that begins again behind
     /// an emptying would not be told of it.
     fn progress(&mut self, out: &mut Vec<u8>, filled: FillResult) -> FillResult {
-        let sequence = self.sequence();
+        let sequence = self.changes.sequence();
         if self.content.is_changing() {
-            self.is_put_off = true;
+            self.put_off = Some(AwaitedEvent::Look);
             return FillResult::Waiting;
         }
         if !self.content.is_there() {
@@ -255,7 +264,7 @@ impl ChangesBody {
     /// Ends the stream with an item that says why it cannot go on. `there` are the oldest and the
     /// newest sequence number that a new stream can start from.
     fn lost(&self, out: &mut Vec<u8>, message: &str, there: Option<(u64, u64)>) -> FillResult {
-        self.form.begin(out, "lost", self.sequence());
+        self.form.begin(out, "lost", self.content.position(self.changes.sequence()));
         out.extend_from_slice(b",\"error\":");
         pellucid_value::json::write_string(message, out);
         if let Some((oldest, newest)) = there {
@@ -279,5 +288,85 @@ impl ChangesBody {
     fn broken(&self, what: &dyn std::fmt::Display) -> FillResult {
         self.log.error(&format!("changes were cut short: {what}"));
         FillResult::Broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use pellucid_account::Timeline;
+    use pellucid_budget::Budget;
+    use pellucid_document::{
+        CollectionDefinition, Documents, SYSTEM_DATABASE, TABLE, WriteOptions, attempt_to_end,
+    };
+    use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+    use pellucid_store::{Acknowledgement, ChangeSelector, Store};
+    use pellucid_value::{DuplicateRule, Ref, json, packed};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::access::Authentication;
+    use crate::changes::memory::StreamMemory;
+
+    const DOCUMENT_BYTES: usize = 100_000;
+
+    /// The stream of a collection that has one large document.
+    fn of_large_document(folder: &TempDir, memory: StreamMemory) -> (Arc<Documents>, ChangesBody) {
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let documents = Arc::new(Documents::open_named(Arc::clone(&store), "test").unwrap());
+        let system = documents.database(SYSTEM_DATABASE).unwrap();
+        let new = CollectionDefinition::named("c");
+        let collection = documents.create_collection(&system, new).unwrap();
+        let text = format!(r#"{{"v":"{}"}}"#, "v".repeat(DOCUMENT_BYTES));
+        let document = json::parse_packed(text.as_bytes(), DuplicateRule::Refuse).unwrap();
+        let document = packed::open(&document).ok().and_then(Ref::as_object).unwrap();
+        let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
+        attempt_to_end(&documents, os, false, &mut timeline, |transaction, timeline| {
+            transaction.insert(&collection, document, &WriteOptions::default(), timeline)
+        })
+        .unwrap();
+        let content = Content::of_collection(collection, SYSTEM_DATABASE.to_owned(), memory);
+        let (table, prefix) = (store.table(TABLE).unwrap(), content.prefix(b""));
+        let all = ChangeSelector { table, prefix: &prefix, since: 0, is_durable: false };
+        let feed = store.local().and_then(|local| local.change_feed()).unwrap();
+        let accounts = Accounts::open(folder.path(), Authentication::Off, None).unwrap();
+        let query = ChangesQuery {
+            since: Some(0),
+            prefix: Cow::default(),
+            is_followed: true,
+            is_durable: false,
+            form: ChangeForm::Lines,
+            collection: None,
+        };
+        let (changes, accounts, log) =
+            (feed.changes(all).unwrap(), Arc::new(accounts), Log::of_process());
+        (documents, ChangesBody::new(changes, content, accounts, Identity::Anybody, &query, &log))
+    }
+
+    /// Regression: a stream that waited for memory sent nothing meanwhile, not even its position,
+    /// and each of its looks counted as a refused request.
+    #[test]
+    fn a_stream_that_waits_for_memory_sends_its_position() {
+        let (folder, requests) = (TempDir::new().unwrap(), Budget::new(1 << 20));
+        let (_documents, mut body) = of_large_document(&folder, StreamMemory::of(requests.clone()));
+        let mut others = requests.share(usize::MAX);
+        others.take(1 << 20).unwrap();
+        let mut out = Vec::new();
+        for occasion in [PieceTrigger::Usual, PieceTrigger::Usual, PieceTrigger::Silence] {
+            assert!(out.is_empty());
+            assert_eq!(body.fill(&mut out, occasion), FillResult::Waiting);
+            assert!(matches!(body.awaited(), AwaitedEvent::Memory));
+        }
+        let position = format!("{{\"sequence\":{}}}\n", body.changes.sequence());
+        assert_eq!((&*out, requests.refusals()), (position.as_bytes(), 0));
+        drop(others);
+        out.clear();
+        while body.fill(&mut out, PieceTrigger::Usual) == FillResult::More {}
+        let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(line["document"]["v"].as_str().map(str::len), Some(DOCUMENT_BYTES));
+        assert!(matches!(body.awaited(), AwaitedEvent::Change(_)));
+        assert_eq!(requests.used_bytes(), 0);
     }
 }

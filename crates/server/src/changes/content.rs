@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use pellucid_budget::{Budget, BudgetError, Share};
+use pellucid_budget::BudgetError;
 use pellucid_document::{Collection, DocumentError, reveal};
 use pellucid_http::READ_BYTES_MAX;
 use pellucid_store::{Change, Table, Value};
 use pellucid_value::{Ref, json, packed};
 
+use super::memory::{DocumentMemory, StreamMemory};
 use crate::access::{Identity, Right, Scope};
 use crate::entities::write_base64;
 
@@ -29,10 +30,9 @@ pub(crate) enum Content {
         /// The key prefix of the documents when the stream began. A collection that is emptied gets
         /// another prefix.
         place: Vec<u8>,
-        /// The newest sequence number when the collection was created or last emptied.
+        /// The newest sequence number when the collection was created, or last emptied or renamed.
         emptied_at: u64,
-        /// The memory of all requests.
-        memory: Budget,
+        memory: StreamMemory,
     },
 }
 
@@ -41,23 +41,23 @@ pub(super) enum ItemRemainder {
     /// Nothing: the item is complete.
     Whole,
     /// A value in base64, whose opening quote has been written; or JSON and the memory of it.
-    Value(Value, Option<Share>),
+    Value(Value, Option<DocumentMemory>),
 }
 
 impl Content {
     pub(crate) fn of_collection(
         collection: Arc<Collection>,
         database: String,
-        memory: Budget,
+        memory: StreamMemory,
     ) -> Content {
         let shape = collection.shape();
         let (place, emptied_at) = (shape.documents_prefix().to_vec(), shape.definition.emptied_at);
         Content::Documents { collection, database, place, emptied_at, memory }
     }
 
-    /// The oldest sequence number that a stream can start from, if the collection was created or
-    /// emptied after `since`. A copy of all documents starts from zero, and has nothing to forget.
-    /// A number above the newest one is that of a store from which this one was copied.
+    /// The oldest sequence number that a stream can start from, if the collection was created,
+    /// emptied or renamed after `since`. A copy of all documents starts from zero, and has nothing
+    /// to forget. A number above the newest one is that of a store from which this one was copied.
     pub(super) fn emptied_after(&self, since: u64, newest: u64) -> Option<u64> {
         match self {
             Content::Documents { emptied_at, .. } if *emptied_at < newest => {
@@ -102,6 +102,17 @@ impl Content {
         matches!(self, Content::Documents { collection, .. } if collection.is_changing())
     }
 
+    /// The sequence number after which a later stream goes on without a gap, if this one has passed
+    /// `passed`. Behind an emptying, it would not be told of that.
+    pub(super) fn position(&self, passed: u64) -> u64 {
+        match self {
+            Content::Documents { collection, .. } if self.is_changing() || !self.is_there() => {
+                passed.min(collection.shape().definition.emptied_at)
+            }
+            _ => passed,
+        }
+    }
+
     /// The bytes of memory that the document of `change` takes while it is sent; zero for a small
     /// one.
     pub(super) fn memory_bytes(&self, change: &Change) -> usize {
@@ -113,15 +124,21 @@ impl Content {
         }
     }
 
+    /// Returns true if there is memory now for a document that takes `bytes`.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        match self {
+            Content::Entities(..) => true,
+            Content::Documents { memory, .. } => memory.has_room(bytes),
+        }
+    }
+
     /// Takes memory for a document; `None` for zero bytes.
     ///
     /// # Errors
-    /// [`BudgetError::Share`] if it is more than all requests may take.
-    pub(super) fn take_memory(&self, bytes: usize) -> Result<Option<Share>, BudgetError> {
+    /// Those of [`StreamMemory::take`].
+    pub(super) fn take_memory(&self, bytes: usize) -> Result<Option<DocumentMemory>, BudgetError> {
         let (Content::Documents { memory, .. }, 1..) = (self, bytes) else { return Ok(None) };
-        let mut share = memory.share(memory.bytes_max());
-        share.take(bytes)?;
-        Ok(Some(share))
+        memory.take(bytes).map(Some)
     }
 
     /// Appends the members of `change`: its key, and the value or document, or `deleted`. With
@@ -133,7 +150,7 @@ impl Content {
         &self,
         out: &mut Vec<u8>,
         change: Change,
-        memory: Option<Share>,
+        memory: Option<DocumentMemory>,
     ) -> Result<ItemRemainder, DocumentError> {
         out.extend_from_slice(b",\"key\":");
         match self {

@@ -22,6 +22,8 @@ use crate::places::Places;
 const FOLLOWERS_MAX: usize = 1_000;
 /// The interval at which the newest sequence number is read.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+/// The time after which a stream looks again for memory.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 /// The time without output after which a stream sends its position, so that the client knows that
 /// it is alive.
 const SILENCE_MAX_NS: u64 = 15_000_000_000;
@@ -31,7 +33,7 @@ static FOLLOWING: Job = Job::new("changes");
 /// A stream that waits.
 struct WaitingStream {
     awaited: AwaitedEvent,
-    /// The time at which it began to wait.
+    /// The time at which it began to wait; for a change, that of its last output.
     since: Ticks,
     reminder: BodyWaker<LoopMessage>,
 }
@@ -41,8 +43,10 @@ struct WaitingStream {
 pub(super) enum AwaitedEvent {
     /// A change after this sequence number, or the end of a long silence.
     Change(u64),
-    /// The next look, because no worker or no memory was free, or the collection changes.
+    /// The next look, because no worker was free, or the collection changes.
     Look,
+    /// Room for a document in the memory of all streams.
+    Memory,
 }
 
 /// The state that the thread and all streams share.
@@ -103,9 +107,9 @@ impl Followers {
         self.shared.clock.now()
     }
 
-    /// Returns true if there are changes after `sequence`.
-    pub(super) fn is_news(&self, sequence: u64) -> bool {
-        self.shared.newest_sequence() > sequence
+    /// Returns true if a stream whose last output was at `since` was silent for too long.
+    pub(super) fn is_silent(&self, since: Ticks) -> bool {
+        self.shared.waited_ns(since, self.now()) >= SILENCE_MAX_NS
     }
 
     /// Returns true if a stream that has waited since `since` is to be woken.
@@ -150,12 +154,18 @@ impl FollowerState {
     }
 
     fn is_due(&self, awaited: AwaitedEvent, since: Ticks, newest: u64, now: Ticks) -> bool {
-        let waited_ns = self.clock.nanoseconds(now.since(since));
+        let waited_ns = self.waited_ns(since, now);
+        let is_over = |interval: Duration| u128::from(waited_ns) >= interval.as_nanos();
         match awaited {
             AwaitedEvent::Change(sequence) => sequence < newest || waited_ns >= SILENCE_MAX_NS,
             // Woken at once, it would keep its event loop busy until a worker is free.
-            AwaitedEvent::Look => u128::from(waited_ns) >= LOOK_INTERVAL.as_nanos(),
+            AwaitedEvent::Look => is_over(LOOK_INTERVAL),
+            AwaitedEvent::Memory => is_over(MEMORY_INTERVAL),
         }
+    }
+
+    fn waited_ns(&self, since: Ticks, now: Ticks) -> u64 {
+        self.clock.nanoseconds(now.since(since))
     }
 
     /// The loop of the thread.

@@ -10,6 +10,7 @@ mod body;
 mod content;
 mod followers;
 mod form;
+mod memory;
 mod pieces;
 mod query;
 

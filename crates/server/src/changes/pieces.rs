@@ -17,9 +17,8 @@ use crate::places::Place;
 enum PieceState {
     /// A piece is ready.
     Here { piece: Vec<u8>, filled: FillResult, body: ChangesBody },
-    /// The stream waits since this time: for the next change, or for the next look, which makes the
-    /// piece of this occasion.
-    Asleep { body: ChangesBody, since: Ticks, put_off: Option<PieceTrigger> },
+    /// The stream waits for this event; for a change, since its last output.
+    Asleep { body: ChangesBody, awaited: AwaitedEvent, since: Ticks },
     /// A piece is being made, or the stream has ended.
     Away,
     /// The code that made the next piece panicked.
@@ -47,6 +46,8 @@ pub(super) struct ChangesPieces {
     store: Arc<dyn Store>,
     followers: Arc<Followers>,
     reminder: BodyWaker<LoopMessage>,
+    /// The time of the last output.
+    sent_at: Ticks,
     _place: Option<Place>,
 }
 
@@ -59,8 +60,8 @@ impl ChangesPieces {
         place: Option<Place>,
     ) -> ChangesPieces {
         let state = PieceState::Here { piece: Vec::new(), filled: FillResult::More, body };
-        let state = Arc::new(Mutex::new(state));
-        ChangesPieces { state, store, followers, reminder, _place: place }
+        let (state, sent_at) = (Arc::new(Mutex::new(state)), followers.now());
+        ChangesPieces { state, store, followers, reminder, sent_at, _place: place }
     }
 
     /// Has a worker make the next piece; makes it here if the store has no workers.
@@ -78,7 +79,7 @@ impl ChangesPieces {
                 self.reminder.go_on();
             }
             // All workers are busy and their queue is full.
-            Some(None) => self.sleep(state, body, Some(occasion)),
+            Some(None) => self.sleep(state, body, AwaitedEvent::Look),
             Some(Some(place)) => {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
                 place.run(move || {
@@ -90,17 +91,25 @@ impl ChangesPieces {
         }
     }
 
-    /// Puts the stream to sleep until there is a later change, or it was silent for too long; if a
-    /// piece is put off, only until the next look.
-    fn sleep(&self, state: &mut PieceState, body: ChangesBody, put_off: Option<PieceTrigger>) {
-        let (awaited, since) = (awaited(&body, put_off), self.followers.now());
-        *state = PieceState::Asleep { body, since, put_off };
+    /// Puts the stream to sleep until the event.
+    fn sleep(&self, state: &mut PieceState, body: ChangesBody, awaited: AwaitedEvent) {
+        let since = match awaited {
+            AwaitedEvent::Change(_) => self.sent_at,
+            AwaitedEvent::Look | AwaitedEvent::Memory => self.followers.now(),
+        };
+        *state = PieceState::Asleep { body, awaited, since };
         self.followers.wait(awaited, since, self.reminder.clone());
     }
-}
 
-fn awaited(body: &ChangesBody, put_off: Option<PieceTrigger>) -> AwaitedEvent {
-    if put_off.is_some() { AwaitedEvent::Look } else { AwaitedEvent::Change(body.sequence()) }
+    /// The occasion to wake the stream; `None` if the event has not come.
+    fn occasion(&self, awaited: AwaitedEvent, since: Ticks) -> Option<PieceTrigger> {
+        if self.followers.is_stopping() {
+            return Some(PieceTrigger::Stop);
+        }
+        let is_silent = self.followers.is_silent(self.sent_at);
+        let occasion = if is_silent { PieceTrigger::Silence } else { PieceTrigger::Usual };
+        self.followers.is_due(awaited, since).then_some(occasion)
+    }
 }
 
 impl BodySource for ChangesPieces {
@@ -109,29 +118,25 @@ impl BodySource for ChangesPieces {
         match std::mem::replace(&mut *state, PieceState::Away) {
             PieceState::Away => FillResult::Waiting,
             PieceState::Broken => FillResult::Broken,
-            PieceState::Asleep { body, since, put_off } => {
-                let occasion = match put_off {
-                    _ if self.followers.is_stopping() => Some(PieceTrigger::Stop),
-                    _ if !self.followers.is_due(awaited(&body, put_off), since) => None,
-                    Some(occasion) => Some(occasion),
-                    None if self.followers.is_news(body.sequence()) => Some(PieceTrigger::Usual),
-                    None => Some(PieceTrigger::Silence),
-                };
-                match occasion {
+            PieceState::Asleep { body, awaited, since } => {
+                match self.occasion(awaited, since) {
                     Some(occasion) => self.make(&mut state, Vec::new(), body, occasion),
                     // The transport asked for another reason; the stream is still registered to be
                     // woken.
-                    None => *state = PieceState::Asleep { body, since, put_off },
+                    None => *state = PieceState::Asleep { body, awaited, since },
                 }
                 FillResult::Waiting
             }
             PieceState::Here { piece, filled, body } => {
                 out.extend_from_slice(&piece);
+                if !piece.is_empty() {
+                    self.sent_at = self.followers.now();
+                }
                 match filled {
                     FillResult::More => self.make(&mut state, piece, body, PieceTrigger::Usual),
                     FillResult::Waiting => {
-                        let put_off = body.is_put_off().then_some(PieceTrigger::Usual);
-                        self.sleep(&mut state, body, put_off);
+                        let awaited = body.awaited();
+                        self.sleep(&mut state, body, awaited);
                     }
                     FillResult::Last | FillResult::Broken => return filled,
                 }

@@ -175,8 +175,9 @@ impl Cursor {
         drop(values);
         execution.free_kept();
         let more = !execution.is_done();
-        if !more {
-            self.trailer = trailer(None, execution, query);
+        match more {
+            true => execution.release(),
+            false => self.trailer = trailer(None, execution, query),
         }
         Ok(more)
     }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pellucid_account::Stamp;
+use pellucid_clock::{Clock, Ticks};
 use pellucid_http::{BodySource, BodyWaker, FillResult};
 use pellucid_store::{
     DeliveredAnswer, Range, ReadMode, Result as StoreResult, Scan, Store, StoreError, Table,
@@ -23,6 +24,11 @@ use crate::reply::{Failure, Reply};
 /// The highest `limit` with which a range is tried on its event loop. Reading as many entries takes
 /// some tens of microseconds, about as long as a hand-over.
 const ROWS_AT_ONCE_MAX: u64 = 128;
+
+/// The time within which a client that keeps up takes a piece. A scan is released behind the next
+/// piece of a client that does not. One that kept up and then stops holds its scan until its
+/// response is cut for the lowest rate.
+const PIECE_TAKEN_WITHIN_NS: u64 = 10_000_000;
 
 /// The entities that a request asks for.
 pub(crate) enum EntitySelection<'q> {
@@ -142,15 +148,16 @@ impl RangeWalk<'_> {
         exchange: &mut LoopExchange<'_>,
     ) -> HandlerResult {
         let (makers, reminder) = (Arc::clone(own), exchange.reminder());
+        let clock = exchange.timeline.clock();
         if let Some(first) = self.first_piece_here(own, log) {
             exchange.timeline.stamp(Stamp::Executed);
-            return Ok(first?.reply(makers, reminder).into());
+            return Ok(first?.reply(makers, reminder, clock).into());
         }
         let Some(place) = own.workers().and_then(Workers::reserve) else {
             let line = "too many ranges are read: try again in a moment";
             return Err(Failure::Busy(line.into()));
         };
-        let (clock, log) = (exchange.timeline.clock(), log.clone());
+        let log = log.clone();
         let RangeWalk { asked, form, store, table } = self;
         let walk = RangeWalk { asked: asked.into_owned(), form, store, table };
         Ok(Answer::pending(move |completer| {
@@ -158,7 +165,7 @@ impl RangeWalk<'_> {
                 let started = clock.now();
                 let first =
                     DeliveredAnswer::new(walk.first_piece(&log, ReadMode::MayBlock), Vec::new());
-                let made = DeferredReply::by(first, |first| first.reply(makers, reminder));
+                let made = DeferredReply::by(first, |first| first.reply(makers, reminder, clock));
                 completer.complete(LoopMessage::Made(made.started_at(started)));
             });
         }))
@@ -190,11 +197,16 @@ impl RangeWalk<'_> {
 }
 
 impl FirstPiece {
-    fn reply(self, makers: Arc<dyn Store>, reminder: BodyWaker<LoopMessage>) -> Reply {
+    fn reply(
+        self,
+        makers: Arc<dyn Store>,
+        reminder: BodyWaker<LoopMessage>,
+        clock: Clock,
+    ) -> Reply {
         let FirstPiece { piece, filled, body } = self;
         let content_type = body.form().content_type();
-        let state = Arc::new(Mutex::new(State::Here { piece, filled, body }));
-        Reply::streamed(content_type, Pieces { state, makers, reminder })
+        let state = Arc::new(Mutex::new(State::here(piece, filled, body, clock)));
+        Reply::streamed(content_type, Pieces { state, makers, reminder, clock })
     }
 }
 
@@ -204,7 +216,10 @@ enum State {
     Here {
         piece: Vec<u8>,
         filled: FillResult,
-        body: StoreRange,
+        /// The body, unless this is its last piece.
+        body: Option<StoreRange>,
+        /// The time at which the piece was made.
+        made: Ticks,
     },
     /// The next piece is being made, or all pieces were taken.
     Away,
@@ -213,12 +228,22 @@ enum State {
 }
 
 impl State {
-    /// Makes the next piece, in the memory of the last one.
-    fn next(mut piece: Vec<u8>, mut body: StoreRange) -> State {
+    /// A piece that was made now.
+    fn here(piece: Vec<u8>, filled: FillResult, body: StoreRange, clock: Clock) -> State {
+        let body = (filled == FillResult::More).then_some(body);
+        State::Here { piece, filled, body, made: clock.now() }
+    }
+
+    /// Makes the next piece, in the memory of the last one, which the client took `taken_after_ns`
+    /// after it was made.
+    fn next(mut piece: Vec<u8>, mut body: StoreRange, clock: Clock, taken_after_ns: u64) -> State {
         let made = contain(move || {
             piece.clear();
             let filled = body.fill(&mut piece);
-            State::Here { piece, filled, body }
+            if taken_after_ns > PIECE_TAKEN_WITHIN_NS {
+                body.release();
+            }
+            State::here(piece, filled, body, clock)
         });
         made.unwrap_or_else(|panicked| {
             panicked.tell();
@@ -233,29 +258,30 @@ struct Pieces {
     /// The store whose workers make the pieces.
     makers: Arc<dyn Store>,
     reminder: BodyWaker<LoopMessage>,
+    clock: Clock,
 }
 
 impl BodySource for Pieces {
     fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         let mut state = self.state.lock();
-        let (piece, body) = match std::mem::replace(&mut *state, State::Away) {
+        let (piece, body, made) = match std::mem::replace(&mut *state, State::Away) {
             State::Away => return FillResult::Waiting,
             State::Broken => return FillResult::Broken,
-            State::Here { piece, filled, body } => {
+            State::Here { piece, filled, body, made } => {
                 out.extend_from_slice(&piece);
-                if filled != FillResult::More {
-                    return filled;
-                }
-                (piece, body)
+                let Some(body) = body else { return filled };
+                (piece, body, made)
             }
         };
+        let clock = self.clock;
+        let taken_after_ns = clock.nanoseconds(clock.now().since(made));
         // Each stream has one job at a time, and the limit of requests in flight bounds streams.
         match self.makers.workers().and_then(Workers::reserve_beyond) {
-            None => *state = State::next(piece, body),
+            None => *state = State::next(piece, body, clock, taken_after_ns),
             Some(place) => {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
                 place.run(move || {
-                    let next = State::next(piece, body);
+                    let next = State::next(piece, body, clock, taken_after_ns);
                     *state.lock() = next;
                     reminder.go_on();
                 });
@@ -267,7 +293,9 @@ impl BodySource for Pieces {
 
 #[cfg(test)]
 mod tests {
-    use pellucid_store::{Head, Object};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use pellucid_store::{Head, Object, Value};
 
     use super::*;
 
@@ -289,6 +317,52 @@ mod tests {
         let log = Log::new(|_| {});
         let entries = StoreEntries::Range(Box::new(PanickingScan));
         let body = RangeBody::new(entries, Form::Ndjson, 10, &log);
-        assert!(matches!(State::next(Vec::new(), body), State::Broken));
+        let next = State::next(Vec::new(), body, Clock::monotonic(), 0);
+        assert!(matches!(next, State::Broken));
+    }
+
+    /// An endless scan that counts how often it is released.
+    struct EndlessScan(Arc<AtomicU32>);
+
+    impl Scan for EndlessScan {
+        fn next(&mut self) -> StoreResult<Option<(&[u8], Object)>> {
+            let head = Head { sequence: 1, written_at_ms: 1, value_length: 1_000 };
+            Ok(Some((b"k", Object { head, value: Value::Owned(vec![0; 1_000]) })))
+        }
+
+        fn next_head(&mut self) -> StoreResult<Option<(&[u8], Head)>> {
+            Ok(None)
+        }
+
+        fn release(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Regression: each piece of a fast client began with a search, and the scan behind the last
+    /// piece waited for the client.
+    #[test]
+    fn a_scan_is_released_for_a_slow_client_and_dropped_at_its_end() {
+        const LATE_NS: u64 = PIECE_TAKEN_WITHIN_NS + 1;
+        let (log, releases) = (Log::new(|_| {}), Arc::new(AtomicU32::new(0)));
+        let body = |left| {
+            let scan = EndlessScan(Arc::clone(&releases));
+            RangeBody::new(StoreEntries::Range(Box::new(scan)), Form::Ndjson, left, &log)
+        };
+        let next = |body, taken_after_ns| {
+            State::next(Vec::new(), body, Clock::monotonic(), taken_after_ns)
+        };
+        let mut endless = body(u64::MAX);
+        for (taken_after_ns, released) in [(0, 0), (LATE_NS, 1), (0, 1)] {
+            let State::Here { body: Some(rest), .. } = next(endless, taken_after_ns) else {
+                panic!("more pieces follow");
+            };
+            assert_eq!(releases.load(Ordering::Relaxed), released);
+            endless = rest;
+        }
+        drop(endless);
+        let last = next(body(1), 0);
+        assert!(matches!(last, State::Here { filled: FillResult::Last, .. }));
+        assert_eq!(Arc::strong_count(&releases), 1, "the scan waits for the client");
     }
 }

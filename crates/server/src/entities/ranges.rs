@@ -187,8 +187,12 @@ impl<E: Entries> RangeBody<E> {
             }
             self.left -= 1;
         }
-        self.entries.release();
         Ok(FillResult::More)
+    }
+
+    /// Releases what can be found again, before the client may pause.
+    pub(crate) fn release(&mut self) {
+        self.entries.release();
     }
 
     pub(crate) fn form(&self) -> Form {

@@ -20,5 +20,6 @@ mod reporter;
 mod request_pages;
 mod routes;
 mod sites;
+mod streamed_queries;
 mod transport_parts;
 mod unix;

@@ -158,13 +158,19 @@ impl Memtable {
         self.places.prefetch(hash);
     }
 
+    /// True if all entries are above `at_sequence`, so that a reader there sees none of them.
+    #[inline]
+    pub(crate) fn is_newer_than(&self, at_sequence: u64) -> bool {
+        // All entries that a reader may see were counted before they were published.
+        self.lowest_sequence.load(Ordering::Relaxed) > at_sequence
+    }
+
     /// The newest entry of `key` at or below `at_sequence`; `hash` is the hash of the key.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], hash: u64, at_sequence: u64) -> Option<Entry<'_>> {
-        // All entries that a reader may see were counted before they were published. A reader at an
-        // older sequence number need not walk the versions of the key, which may be hundreds of
-        // thousands.
-        if self.lowest_sequence.load(Ordering::Relaxed) > at_sequence {
+        // A reader at an older sequence number need not walk the versions of the key, which may be
+        // hundreds of thousands.
+        if self.is_newer_than(at_sequence) {
             return None;
         }
         let is_key = |place| keys_equal(self.nodes.node(place).key(), key);

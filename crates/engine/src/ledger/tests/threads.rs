@@ -214,11 +214,39 @@ fn a_released_scan_holds_no_memtable_and_goes_on_at_its_snapshot() {
             store.flush();
             store.ledger.compact_all().unwrap();
             assert!(active.upgrade().is_none(), "the scan holds the memtable");
-            assert!(store.ledger.resume(&mut scan, mode).unwrap());
+            store.ledger.resume(&mut scan, mode).unwrap();
         }
         assert_eq!(found, expected);
         assert_eq!(found.len(), 10);
     }
+}
+
+/// Regression: a scan that went on at its old snapshot sorted and walked through newer entries.
+#[test]
+fn a_resumed_scan_leaves_out_what_its_snapshot_cannot_see() {
+    let mut store = Store::create(small_options());
+    (0..3).for_each(|number| store.put(&key(number)));
+    let snapshot = store.ledger.register_snapshot();
+    let (range, at, mode) = (KeyRange::EVERYTHING, snapshot.sequence(), ReadMode::MayBlock);
+    let expected = scanned(&store.ledger, range, Direction::Forward, at);
+    let mut scan = store.ledger.scan(range, Direction::Forward, at, mode).unwrap();
+    scan.release();
+    store.flush();
+    store.put(&key(0));
+    let memtable = Arc::downgrade(&store.ledger.pin().version.active);
+    store.ledger.resume(&mut scan, mode).unwrap();
+    store.flush();
+    assert!(memtable.upgrade().is_none(), "the scan holds the memtable");
+    scan.release();
+    let table = Arc::downgrade(&store.ledger.pin().version.levels.level(0)[0]);
+    store.ledger.resume(&mut scan, mode).unwrap();
+    store.ledger.compact_all().unwrap();
+    assert!(table.upgrade().is_none(), "the scan holds the table");
+    let mut found = Vec::new();
+    while let Some((key, entry)) = scan.next().unwrap() {
+        found.push((key.to_vec(), entry.sequence));
+    }
+    assert_eq!(found, expected);
 }
 
 /// rocksdb#2495: the next write reports a flush that failed in the background.
