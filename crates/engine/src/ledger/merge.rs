@@ -306,8 +306,8 @@ impl Merge {
         Ok(Merge::of_placed(sources, direction))
     }
 
-    /// The current entry; `None` at the end.
-    #[inline]
+    /// The current entry; `None` at the end. Inlined always: a scan would copy the entry otherwise.
+    #[inline(always)]
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         self.heap.first().and_then(|first| self.sources[first.source].entry())
     }
