@@ -56,6 +56,7 @@ fn options(choice: u8) -> ImportOptions {
         overwrite_collection_prefix: choice & 64 != 0,
         ignore_missing: choice & 128 != 0,
         acknowledgement: Acknowledgement::Os,
+        memory: None,
     }
 }
 

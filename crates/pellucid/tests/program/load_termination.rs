@@ -129,7 +129,7 @@ fn a_sweep_tells_of_the_runs_before_the_one_that_failed() {
 #[test]
 fn a_sweep_goes_on_behind_a_run_that_its_script_ends() {
     let bench = TestFixture::start();
-    let script = "local left = 11
+    let script = "local left = 1000
         function request()
             left = left - 1
             if left > 0 then return wrk.format() end

@@ -78,9 +78,9 @@ fn each_load(charts: &Charts<'_>, work: &str) {
         if work == "put" {
             let marks = |kind: &str| spans.iter().filter(|span| span["label"] == kind).count();
             let [flushes, compactions] = ["flush", "compaction"].map(marks);
-            // A slow machine may write too little for a merge.
+            // A busy machine may write too little for a flush, and a slow one for a merge.
             let has_to_merge = flushes >= FLUSHES_WITHOUT_MERGE_MAX;
-            assert!(flushes > 0 && (compactions > 0 || !has_to_merge), "{engine}: {spans:?}");
+            assert!(compactions > 0 || !has_to_merge, "{engine}: {spans:?}");
             // The number of marks equals the count.
             for (kind, count) in [("flushes", flushes), ("compactions", compactions)] {
                 let counted = charts.row("jobs", &format!("{kind} during PUT"))[at];
