@@ -70,29 +70,21 @@ fn show(
     bytes: &mut Vec<u8>,
     visitor: &mut dyn Visitor,
 ) -> Result<ControlFlow<()>, DocumentError> {
-    let is_wanted = offer(shape, object, bytes, visitor);
+    let value = &object.value;
     // The zeros of an unreadable page may look like damage.
-    object.value.check_read()?;
-    Ok(match is_wanted? {
-        ControlFlow::Continue(true) => visitor.visit(bytes),
-        ControlFlow::Continue(false) => ControlFlow::Continue(()),
-        ControlFlow::Break(()) => ControlFlow::Break(()),
-    })
-}
-
-/// Passes a document to `wants`. If that returns true, `bytes` are the document with its revision.
-#[inline]
-fn offer(
-    shape: &CollectionSchema,
-    object: &Object,
-    bytes: &mut Vec<u8>,
-    visitor: &mut dyn Visitor,
-) -> Result<ControlFlow<(), bool>, DocumentError> {
-    let is_wanted = visitor.wants(Ref::Object(object_of(&object.value)?));
-    if is_wanted == ControlFlow::Continue(true) {
-        reveal_into(shape, &object.value, &revision_of(object.head.sequence), bytes)?;
+    let cause = |error: DocumentError| value.check_read().err().map_or(error, DocumentError::from);
+    match visitor.wants(Ref::Object(object_of(value).map_err(cause)?)) {
+        ControlFlow::Continue(true) => {
+            let revision = revision_of(object.head.sequence);
+            reveal_into(shape, value, &revision, bytes).map_err(cause)?;
+            value.check_read()?;
+            Ok(visitor.visit(bytes))
+        }
+        passed => {
+            value.check_read()?;
+            Ok(passed.map_continue(|_| ()))
+        }
     }
-    Ok(is_wanted)
 }
 
 /// A scan over documents in the order of their keys.
