@@ -198,9 +198,11 @@ impl Ledger {
         let (version, at_sequence) = self.version_at(at_sequence);
         let sought = LookupRequest { key, hash: key_hash(key), at_sequence, mode };
         let asking = LookupMetrics::begin(self.tally().mine());
-        let found = version.find(&sought, counts, &asking, &mut NoRecordReader)?;
-        asking.end(counts);
-        Ok(found.map(LookupResult::into_entry))
+        let found = version.find(&sought, counts, &asking, &mut NoRecordReader);
+        if found.is_ok() {
+            asking.end(counts);
+        }
+        Ok(found?.map(LookupResult::into_entry))
     }
 
     /// The current version of the tree, and the sequence number up to which its entries are visible
