@@ -26,8 +26,10 @@ fn coding_of(parts: &Parts) -> Option<Coding> {
 /// The `:authority`, if the head has no `host`; where it has both, they must be the same.
 fn added_host(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
     let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
-    let named = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes);
-    let mut hosts = authority.into_iter().chain(named);
+    let all = || parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes);
+    // Most requests have none, and one look-up says so.
+    let is_named = parts.headers.contains_key(http::header::HOST);
+    let mut hosts = authority.into_iter().chain(is_named.then(all).into_iter().flatten());
     let Some(host) = hosts.next() else { return Ok(None) };
     if !is_host(host) {
         return Err(Refusal::Malformed(BAD_HOST));
@@ -35,7 +37,7 @@ fn added_host(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
     if hosts.any(|other| !other.eq_ignore_ascii_case(host)) {
         return Err(Refusal::Malformed(OTHER_HOST));
     }
-    Ok(authority.filter(|_| !parts.headers.contains_key(http::header::HOST)))
+    Ok(authority.filter(|_| !is_named))
 }
 
 /// The head in the form of HTTP/1.1, with `length` as the length of its body. Its headers go to
@@ -51,7 +53,11 @@ pub(super) fn head_of<'h, 'b>(
     if !path.starts_with('/') && path != "*" {
         return Err(Refusal::Malformed("the request target is neither a path nor a URL"));
     }
-    let mut expectations = parts.headers.get_all(http::header::EXPECT).iter();
+    let expects_continue = parts.headers.contains_key(http::header::EXPECT);
+    let mut expectations = expects_continue
+        .then(|| parts.headers.get_all(http::header::EXPECT).iter())
+        .into_iter()
+        .flatten();
     if expectations.any(|value| !is_continue(value.as_bytes())) {
         return Err(Refusal::UnknownExpectation);
     }
@@ -72,7 +78,7 @@ pub(super) fn head_of<'h, 'b>(
         framing: Framing::Length(length),
         keep_alive: true,
         is_old: false,
-        expects_continue: parts.headers.contains_key(http::header::EXPECT),
+        expects_continue,
         coding: coding_of(parts),
         wants_http2: false,
     })
