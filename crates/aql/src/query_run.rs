@@ -164,9 +164,7 @@ impl QueryRun {
     /// As [`tick`](Self::tick), but checks immediately.
     pub(crate) fn check(&self) -> Result<()> {
         self.check_killed()?;
-        let is_long =
-            self.stats.scanned_index > LIGHT_DOCUMENTS_MAX || self.bytes_seen > LIGHT_BYTES_MAX;
-        if is_long && self.options.is_light {
+        if self.is_too_heavy() {
             return Err(QueryError::NotLight);
         }
         let Some(longest) = self.options.runtime_max else { return Ok(()) };
@@ -174,6 +172,13 @@ impl QueryRun {
             return Err(QueryError::new(number::KILLED, "query killed: it ran too long"));
         }
         Ok(())
+    }
+
+    /// True if it is a light query, and has read more than such a query may.
+    pub(crate) fn is_too_heavy(&self) -> bool {
+        let is_long =
+            self.stats.scanned_index > LIGHT_DOCUMENTS_MAX || self.bytes_seen > LIGHT_BYTES_MAX;
+        is_long && self.options.is_light
     }
 
     /// Checks that the query was not killed.

@@ -191,6 +191,11 @@ pub trait FieldScan: Send {
     /// Errors of the store.
     fn advance(&mut self, visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) -> Result<bool>;
 
+    /// The number of documents whose values it has passed.
+    fn documents_read(&self) -> u64 {
+        0
+    }
+
     /// As [`Scan::held_bytes`].
     fn held_bytes(&self) -> usize {
         0
@@ -223,7 +228,7 @@ pub trait Source: Send + Sync {
         REPORTED_VERSION
     }
 
-    /// The number of documents that a collection has.
+    /// The number of documents that a collection has, the same at each call.
     ///
     /// # Errors
     /// Errors of the store.
@@ -433,6 +438,9 @@ pub struct WriteOutcome {
     pub new: Value,
     /// True if the write did nothing, by its options.
     pub is_ignored: bool,
+    /// The bytes that the batch holds for the write until it is committed: the new document, the
+    /// entries of indexes.
+    pub held_bytes: usize,
 }
 
 /// The collection of that name or number, if there is one.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 
-use crate::functions::{STEP_BYTES, Set, compare, equal, lower, room_for, whole_range};
+use crate::functions::{STEP_BYTES, Set, compare, equal, room_for, whole_range, without_case};
 use crate::parse::ast::BinaryOperator;
 use crate::query_run::QueryRun;
 use crate::{QueryError, Result, number};
@@ -142,7 +142,7 @@ pub(crate) fn like(
     run: &mut QueryRun,
 ) -> Result<bool> {
     if ignores_case {
-        let (text, pattern) = (lower(run, text)?, lower(run, pattern)?);
+        let (text, pattern) = (without_case(run, text)?, without_case(run, pattern)?);
         return like(&text, &pattern, false, run);
     }
     let mut parts = room_for(run, pattern.len())?;

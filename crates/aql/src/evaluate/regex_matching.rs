@@ -7,7 +7,7 @@ mod lazy_automaton;
 use std::sync::Arc;
 
 use pellucid_clock::Stopwatch;
-use pellucid_value::{Ref, Value};
+use pellucid_value::Value;
 use regex_automata::util::captures::Captures;
 use regex_automata::{Anchored, Input, Match};
 
@@ -139,13 +139,11 @@ pub(super) fn matches(
     run: &mut QueryRun,
 ) -> Result<Value> {
     let is_negative = matches!(operator, BinaryOperator::NotLike | BinaryOperator::NotRegex);
-    let own = text(run, left)?;
+    let (own, pattern) = (text(run, left)?, text(run, right)?);
     let holds = if matches!(operator, BinaryOperator::Like | BinaryOperator::NotLike) {
-        let pattern = text(run, right)?;
         like(&own, &pattern, false, run)?
     } else {
-        let Ref::String(pattern) = right.view() else { return Ok(Value::Bool(is_negative)) };
-        let Some(expression) = run.regexes.get(pattern, false) else {
+        let Some(expression) = run.regexes.get(&pattern, false) else {
             return run.warn_null(number::INVALID_REGEX, "invalid regex value");
         };
         is_match(&expression, &own, run)?

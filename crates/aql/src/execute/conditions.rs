@@ -53,7 +53,16 @@ impl AttributeComparison {
     }
 }
 
+/// Computes a value that is compared with others for as long as a row is current, and takes its
+/// memory.
+pub(super) fn comparand(code: &Code, row: &Row, run: &mut QueryRun) -> Result<Value> {
+    let value = code.compute(row, run)?;
+    run.memory.take(value.own_bytes())?;
+    Ok(value)
+}
+
 impl Conditions {
+    /// Prepares a filter for a row. The memory of its values counts until the caller frees it.
     pub(super) fn new(slot: Slot, filter: &[Code], row: &Row, run: &mut QueryRun) -> Result<Self> {
         let mut conditions = Self {
             slot,
@@ -135,7 +144,7 @@ fn quick(
             && other.is_pure()
             && !other.slots().contains(&slot)
         {
-            let other = other.compute(row, run)?;
+            let other = comparand(other, row, run)?;
             let (names, operator, place) = (names.clone(), *operator, 0);
             return Ok(Some(AttributeComparison { names, operator, other, is_turned, place }));
         }
@@ -185,7 +194,7 @@ impl RowCollector<'_> {
     }
 
     fn go_on(&self) -> ControlFlow<()> {
-        let is_full = self.run.memory.is_batch_full();
+        let is_full = self.run.memory.is_batch_full() || self.run.is_too_heavy();
         let is_enough = self.out.len() >= self.want || self.seen >= self.most || is_full;
         if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

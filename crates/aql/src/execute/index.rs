@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use pellucid_value::{LimitError, ObjectBuilder, Value, index_key};
 
-use super::conditions::{Conditions, RowCollector};
+use super::conditions::{Conditions, RowCollector, comparand};
 use super::nested_loop::NestedLoop;
 use super::rows::{BATCH_ROWS, Upstream};
 use super::scan::gather;
@@ -27,12 +27,12 @@ const RANGES_MAX: usize = 100_000;
 pub(super) struct RowLookups {
     row: Row,
     lookups: VecDeque<Lookup>,
-    /// The bytes that all look-ups of the row took.
-    lookups_bytes: usize,
     scan: Option<Entries>,
     /// The bytes that the scan holds.
     scan_bytes: usize,
     filter: Conditions,
+    /// The bytes that all look-ups of the row and the filter took.
+    row_bytes: usize,
 }
 
 enum Lookup {
@@ -72,14 +72,14 @@ pub(super) fn rows(
         run.tick()?;
         let before_bytes = run.memory.passing_bytes();
         let lookups = lookups(access, &row, run)?;
-        let lookups_bytes = run.memory.passing_bytes().saturating_sub(before_bytes);
         let filter = Conditions::new(access.slot, &access.filter, &row, run)?;
-        Ok(RowLookups { row, lookups, lookups_bytes, scan: None, scan_bytes: 0, filter })
+        let row_bytes = run.memory.passing_bytes().saturating_sub(before_bytes);
+        Ok(RowLookups { row, lookups, scan: None, scan_bytes: 0, filter, row_bytes })
     };
     walk.next(upstream, run, want, begin, |current, run, want, out| {
         let more = current.advance(access, run, want, out)?;
         if !more {
-            run.memory.free(current.lookups_bytes);
+            run.memory.free(current.row_bytes);
         }
         Ok(more)
     })
@@ -90,8 +90,8 @@ fn lookups(access: &IndexAccess, row: &Row, run: &mut QueryRun) -> Result<VecDeq
     let mut equals: Vec<Vec<Value>> = vec![Vec::new()];
     for found in &access.matches {
         let values = match found {
-            Match::Equal(code) => vec![code.compute(row, run)?],
-            Match::In(code) => different(&code.compute(row, run)?, run)?,
+            Match::Equal(code) => vec![comparand(code, row, run)?],
+            Match::In(code) => different(&comparand(code, row, run)?, run)?,
         };
         if values.len().saturating_mul(equals.len()) > RANGES_MAX {
             return Err(too_many());
@@ -110,8 +110,8 @@ fn lookups(access: &IndexAccess, row: &Row, run: &mut QueryRun) -> Result<VecDeq
     }
     let mut bound = |side: &Option<(Code, bool)>| -> Result<Bound<Value>> {
         Ok(match side {
-            Some((code, true)) => Bound::Included(code.compute(row, run)?),
-            Some((code, false)) => Bound::Excluded(code.compute(row, run)?),
+            Some((code, true)) => Bound::Included(comparand(code, row, run)?),
+            Some((code, false)) => Bound::Excluded(comparand(code, row, run)?),
             None => Bound::Unbounded,
         })
     };
@@ -250,7 +250,7 @@ fn fields(
     want: usize,
     out: &mut Vec<Row>,
 ) -> Result<bool> {
-    let most = BATCH_ROWS;
+    let (most, documents_before) = (BATCH_ROWS, scan.documents_read());
     let mut gathering =
         RowCollector { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };
     let more = scan.advance(&mut |values| {
@@ -259,6 +259,7 @@ fn fields(
             Ok(document) => document,
             Err(over) => return gathering.fail(over.into()),
         };
+        gathering.run.bytes_seen += document.size_bytes();
         match gathering.wants(document.view()) {
             ControlFlow::Continue(true) => gathering.take(document.size_bytes(), || Ok(document)),
             ControlFlow::Continue(false) => ControlFlow::Continue(()),
@@ -267,6 +268,7 @@ fn fields(
     })?;
     let RowCollector { seen, failed, .. } = gathering;
     run.stats.scanned_index += seen as u64;
+    run.stats.document_lookups += scan.documents_read() - documents_before;
     failed.map_or(Ok(more), Err)
 }
 

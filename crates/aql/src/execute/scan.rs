@@ -15,6 +15,8 @@ pub(super) struct RowScan {
     row: Row,
     scan: Box<dyn Scan>,
     filter: Conditions,
+    /// The bytes that the filter took.
+    filter_bytes: usize,
 }
 
 pub(super) fn rows(
@@ -27,8 +29,10 @@ pub(super) fn rows(
     let begin = |row: Row, run: &mut QueryRun| {
         run.stats.cursors_created += 1;
         let scan = run.source.scan(collection)?;
+        let before_bytes = run.memory.passing_bytes();
         let filter = Conditions::new(slot, filter, &row, run)?;
-        Ok(RowScan { row, scan, filter })
+        let filter_bytes = run.memory.passing_bytes().saturating_sub(before_bytes);
+        Ok(RowScan { row, scan, filter, filter_bytes })
     };
     walk.next(upstream, run, want, begin, RowScan::advance)
 }
@@ -45,6 +49,9 @@ impl RowScan {
             out,
         )?;
         run.stats.scanned_full += seen as u64;
+        if !more {
+            run.memory.free(self.filter_bytes);
+        }
         Ok(more)
     }
 

@@ -93,12 +93,13 @@ impl Overlay {
                 row[upsert.old] = document.clone();
                 let update = upsert.update.compute(row, run)?;
                 let kind = if upsert.is_replace { WriteKind::Replace } else { WriteKind::Update };
-                add((kind, collection, &upsert.options), &document, &update, run)?
+                add((kind, collection, &upsert.options), &document, &update, &update, run)?
             }
             None => {
                 row[upsert.old] = Value::Null;
                 let insert = upsert.insert.compute(row, run)?;
-                add((WriteKind::Insert, collection, &upsert.options), &insert, &insert, run)?
+                let target = (WriteKind::Insert, collection, &upsert.options);
+                add(target, &insert, &insert, &insert, run)?
             }
         };
         let Some(done) = done else { return Ok(false) };

@@ -12,7 +12,8 @@ use crate::{QueryError, Result, Write, WriteKind, WriteOptions, WriteOutcome, nu
 
 /// The numbers of errors that concern one document.
 const DOCUMENT_ERRORS: std::ops::Range<u16> = 1200..1300;
-/// The assumed bytes of a write besides its document: keys, index entries, conditions.
+/// The assumed bytes of a write besides its document, before the batch tells more: keys, a few
+/// index entries, conditions.
 const WRITE_BYTES: usize = 512;
 /// The error of a document without `_key` where one is required.
 const DOCUMENT_KEY_MISSING: u16 = 1226;
@@ -47,14 +48,16 @@ fn one(write: &tree::Write, row: &Row, run: &mut QueryRun) -> Result<Option<Writ
         WriteKind::Remove => &null,
     };
     let target = (write.kind, write.collection.id, &write.options);
-    add(target, &named, document, run)
+    add(target, &named, &named, document, run)
 }
 
 /// Adds a write to the batch of the query. `named` is the key of the document, or an object with
-/// it. Returns `None` if the write failed and the options ignore that.
+/// it; `revised` has the revision that is expected, if there is one. Returns `None` if the write
+/// failed and the options ignore that.
 pub(super) fn add(
     (kind, collection, options): (WriteKind, crate::CollectionId, &WriteOptions),
     named: &Value,
+    revised: &Value,
     document: &Value,
     run: &mut QueryRun,
 ) -> Result<Option<WriteOutcome>> {
@@ -64,13 +67,14 @@ pub(super) fn add(
         return Err(LimitError::Depth { document }.into());
     }
     // The document, and the batch's other data about it, are kept until the end of the query.
-    run.memory.take_lasting(document.size_bytes() + WRITE_BYTES)?;
+    let assumed_bytes = document.size_bytes() + WRITE_BYTES;
+    run.memory.take_lasting(assumed_bytes)?;
     let done = key_of(kind, named).and_then(|key| {
         if kind != WriteKind::Remove && document.view().as_object().is_none() {
             let message = "invalid document type: an object is expected";
             return Err(QueryError::new(number::DOCUMENT_TYPE_INVALID, message));
         }
-        let revision = match (options.checks_revisions, named.view().attribute("_rev")) {
+        let revision = match (options.checks_revisions, revised.view().attribute("_rev")) {
             (false, _) | (true, Ref::Null) => None,
             (true, Ref::String(revision)) => Some(revision.to_owned()),
             // A `_rev` that is no string matches no document.
@@ -92,9 +96,8 @@ pub(super) fn add(
     });
     match done {
         Ok(done) => {
-            // After a merge, the new document is larger than the given one.
-            let merged_bytes = done.new.size_bytes().saturating_sub(document.size_bytes());
-            run.memory.take_lasting(merged_bytes)?;
+            // A merge makes a larger document, and arrays in indexes make many entries.
+            run.memory.take_lasting(done.held_bytes.saturating_sub(assumed_bytes))?;
             if done.is_ignored {
                 run.stats.writes_ignored += 1;
             } else {

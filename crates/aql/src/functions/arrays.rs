@@ -3,8 +3,8 @@
 use pellucid_value::{Value, packed};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, position_or_boolean, typed,
-    whole, wrong_type,
+    ARGUMENTS_MAX, Function, all_are_arrays, elements_of, first_is_array_or_null, flag, given,
+    is_array, is_object, limit, position_or_boolean, typed, whole, wrong_type,
 };
 use super::makers::{ListMaker, TextMaker, pieces, too_deep};
 use super::value_set::{Set, equal};
@@ -28,9 +28,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("RANGE", 2, 3, range),
     Function::pure("LENGTH", 1, 1, length),
     Function::pure("COUNT", 1, 1, length),
-    typed!(first_is_array, "REMOVE_VALUE", 2, 3, remove_value),
+    typed!(first_is_array_or_null, "REMOVE_VALUE", 2, 3, remove_value),
     Function::pure("REMOVE_VALUES", 2, 2, remove_values),
-    typed!(first_is_array, "REMOVE_NTH", 2, 2, remove_nth),
+    typed!(first_is_array_or_null, "REMOVE_NTH", 2, 2, remove_nth),
     Function::pure("REPLACE_NTH", 3, 4, replace_nth),
     typed!(all_are_arrays, "INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
 ];
@@ -40,10 +40,19 @@ const RANGE_ELEMENTS_MAX: f64 = 10_000_000.0;
 
 fn append(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (list, more) = (&arguments[0], &arguments[1]);
-    if !is_array(list) && *list != Value::Null {
+    if *more == Value::Null || (is_array(more) && elements_of(more) == 0) {
+        return Ok(list.clone());
+    }
+    if *list == Value::Null {
+        return Ok(more.clone());
+    }
+    if !is_array(list) {
         return wrong_type(run, "APPEND");
     }
-    let more = super::types::array(run, more)?;
+    let more = match is_array(more) {
+        true => more.clone(),
+        false => Value::array(vec![more.clone()])?,
+    };
     if flag(arguments, 2) {
         let set = Set::of_all([list, &more], run)?;
         let mut elements = ListMaker::with_room(run, set.len())?;
@@ -73,7 +82,7 @@ fn place_of(run: &mut QueryRun, list: &Value, element: &Value) -> Result<Option<
 /// element is added only if no equal one is there.
 fn add(run: &mut QueryRun, arguments: &[Value], name: &str, is_front: bool) -> Result<Value> {
     let (list, element) = (&arguments[0], &arguments[1]);
-    if !is_array(list) && *list != Value::Null {
+    if !first_is_array_or_null(arguments) {
         return wrong_type(run, name);
     }
     if flag(arguments, 2) && place_of(run, list, element)?.is_some() {
@@ -150,7 +159,7 @@ fn slice(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         if place < 0 { place.saturating_add(length).max(0) } else { place.min(length) }
     };
     let from = bounded(whole(&arguments[1]));
-    let to = match arguments.get(2) {
+    let to = match given(arguments, 2) {
         None => length,
         Some(count) => match whole(count) {
             count if count < 0 => bounded(count),
@@ -186,14 +195,14 @@ fn position(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 
 fn range(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let number = |value: &Value| pellucid_value::to_number(value.view()).to_double();
-    if arguments.len() == 2 {
+    let Some(step) = given(arguments, 2) else {
         let (from, to) = (whole(&arguments[0]), whole(&arguments[1]));
         if from.abs_diff(to) as f64 >= RANGE_ELEMENTS_MAX {
             return wrong_type(run, "RANGE");
         }
         return whole_range(run, from, to);
-    }
-    let (from, to, step) = (number(&arguments[0]), number(&arguments[1]), number(&arguments[2]));
+    };
+    let (from, to, step) = (number(&arguments[0]), number(&arguments[1]), number(step));
     let is_endless = step == 0.0 || (from < to && step < 0.0) || (from > to && step > 0.0);
     let steps = ((to - from) / step).floor();
     if is_endless || steps.is_nan() || steps >= RANGE_ELEMENTS_MAX {
@@ -253,10 +262,10 @@ fn retained(
 }
 
 fn remove_value(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let mut left = arguments.get(2).map_or(i64::MAX, whole);
+    let mut left = limit(arguments, 2).unwrap_or(usize::MAX);
     retained(run, &arguments[0], |element, run| {
         let goes = left > 0 && equal(element.view(), arguments[1].view(), run)?;
-        left -= i64::from(goes);
+        left -= usize::from(goes);
         Ok(goes)
     })
 }
@@ -265,7 +274,7 @@ fn remove_values(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if arguments[1] == Value::Null {
         return Ok(arguments[0].clone());
     }
-    if !is_array(&arguments[0]) || !is_array(&arguments[1]) {
+    if arguments[0] != Value::Null && !all_are_arrays(arguments) {
         return wrong_type(run, "REMOVE_VALUES");
     }
     let removed = Set::of(&arguments[1], run)?;

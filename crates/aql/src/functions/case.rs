@@ -10,7 +10,7 @@ use crate::query_run::QueryRun;
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("LOWER", 1, 1, |run, arguments| {
         let input = text(run, &arguments[0])?;
-        lower_into(TextMaker::with_room(run, input.len())?, &input)?.finish()
+        lower(TextMaker::with_room(run, input.len())?, &input)?.finish()
     }),
     Function::pure("UPPER", 1, 1, upper),
 ];
@@ -18,12 +18,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// The bytes around a sigma that are examined to see if it ends a word.
 const CONTEXT_BYTES: usize = 128;
 
-/// The text in lower case.
-pub(crate) fn lower(run: &mut QueryRun, input: &str) -> Result<String> {
-    Ok(lower_into(TextMaker::with_room(run, input.len())?, input)?.into_text())
+/// The text in lower case, to be compared regardless of case: a sigma at the end of a word is as
+/// any other.
+pub(crate) fn without_case(run: &mut QueryRun, input: &str) -> Result<String> {
+    let mut made = TextMaker::with_room(run, input.len())?;
+    for piece in pieces(input, STEP_BYTES) {
+        made.push(&piece.to_lowercase().replace('ς', "σ"))?;
+    }
+    Ok(made.into_text())
 }
 
-fn lower_into<'r>(mut made: TextMaker<'r>, input: &str) -> Result<TextMaker<'r>> {
+fn lower<'r>(mut made: TextMaker<'r>, input: &str) -> Result<TextMaker<'r>> {
     let mut at = 0;
     for piece in pieces(input, STEP_BYTES) {
         if piece.is_ascii() {

@@ -90,25 +90,29 @@ fn moment(value: &Value) -> Option<i64> {
     MOMENTS.contains(&moment).then_some(moment)
 }
 
-/// The moment of a single argument, or of its parts in several arguments.
+/// The moment of a single argument, or of its parts: a year, a month, a day, and perhaps a time.
 fn made(arguments: &[Value]) -> Option<i64> {
     if arguments.len() == 1 {
         return moment(&arguments[0]);
     }
+    let is_part = |value: &Value| matches!(value.kind(), Kind::Number | Kind::String);
+    if arguments.len() < 3 || !arguments.iter().all(is_part) {
+        return None;
+    }
     let parts: Vec<i64> = arguments.iter().map(whole).collect();
-    let part = |place: usize, missing: i64| parts.get(place).copied().unwrap_or(missing);
-    if part(0, 1970) > 9999 || parts.iter().any(|part| *part < 0) {
+    let part = |place: usize| parts.get(place).copied().unwrap_or(0);
+    if part(0) > 9999 || parts.iter().any(|part| *part < 0) {
         return None;
     }
     // Excess months, days and parts of a day carry over, but milliseconds do not.
-    let year = DateTime { year: part(0, 1970), ..DateTime::of(0) };
-    let month = add_months(year.milliseconds(), part(1, 1) - 1)?;
+    let year = DateTime { year: part(0), ..DateTime::of(0) };
+    let month = add_months(year.milliseconds(), part(1) - 1)?;
     let rest = [
-        (part(2, 1) - 1, DAY_MS),
-        (part(3, 0), 3_600_000),
-        (part(4, 0), 60_000),
-        (part(5, 0), 1000),
-        (part(6, 0).min(999), 1),
+        (part(2) - 1, DAY_MS),
+        (part(3), 3_600_000),
+        (part(4), 60_000),
+        (part(5), 1000),
+        (part(6).min(999), 1),
     ];
     let moment = rest.iter().try_fold(month, |moment, (count, length)| {
         moment.checked_add(count.checked_mul(*length)?)

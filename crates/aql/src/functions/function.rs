@@ -59,6 +59,11 @@ pub(super) fn first_is_array(arguments: &[Value]) -> bool {
     is_array(&arguments[0])
 }
 
+/// True if the first argument is an array, or null, which counts as an empty one.
+pub(super) fn first_is_array_or_null(arguments: &[Value]) -> bool {
+    first_is_array(arguments) || arguments[0] == Value::Null
+}
+
 /// True if the first argument is an object.
 pub(super) fn first_is_object(arguments: &[Value]) -> bool {
     is_object(&arguments[0])
@@ -90,6 +95,11 @@ pub(super) fn flag(arguments: &[Value], index: usize) -> bool {
     arguments.get(index).is_some_and(Value::is_true)
 }
 
+/// An optional argument; `None` if it is missing or null.
+pub(super) fn given(arguments: &[Value], index: usize) -> Option<&Value> {
+    arguments.get(index).filter(|value| **value != Value::Null)
+}
+
 /// A value cast to an integer: rounded towards zero, and clamped to `i64`.
 pub(super) fn whole(value: &Value) -> i64 {
     pellucid_value::to_number(value.view()).to_int()
@@ -110,7 +120,7 @@ pub(super) fn position_or_boolean(found: Option<usize>, wants_place: bool) -> Va
 
 /// An optional limit: `usize::MAX` if it is missing or null, `None` if it is negative.
 pub(super) fn limit(arguments: &[Value], index: usize) -> Option<usize> {
-    match arguments.get(index).filter(|value| **value != Value::Null) {
+    match given(arguments, index) {
         Some(value) => usize::try_from(whole(value)).ok(),
         None => Some(usize::MAX),
     }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use pellucid_value::{Value, packed};
 
-use super::function::{ARGUMENTS_MAX, Function, elements_of, is_array, is_object, typed};
-use super::makers::{ListMaker, ObjectMaker, text, too_deep};
+use super::function::{ARGUMENTS_MAX, Function, is_array, is_object, typed};
+use super::makers::{ObjectMaker, text, too_deep};
 use crate::Result;
 use crate::query_run::QueryRun;
 
@@ -38,7 +38,7 @@ fn select(run: &mut QueryRun, arguments: &[Value], choice: MemberSelection) -> R
     within(run, &arguments[0], &names, choice, 0)
 }
 
-/// The names in the arguments from the second on, or in an array there.
+/// The names in the arguments from the second on, and in arrays there.
 fn names(run: &mut QueryRun, arguments: &[Value]) -> Result<HashSet<String>> {
     let mut names = HashSet::new();
     let mut add = |value: &Value| -> Result<()> {
@@ -48,9 +48,11 @@ fn names(run: &mut QueryRun, arguments: &[Value]) -> Result<HashSet<String>> {
         names.insert(name.into_owned());
         Ok(())
     };
-    match &arguments[1..] {
-        [list] if is_array(list) => list.each().try_for_each(|name| add(&name))?,
-        names => names.iter().try_for_each(add)?,
+    for argument in &arguments[1..] {
+        match is_array(argument) {
+            true => argument.each().try_for_each(|name| add(&name))?,
+            false => add(argument)?,
+        }
     }
     Ok(names)
 }
@@ -58,8 +60,8 @@ fn names(run: &mut QueryRun, arguments: &[Value]) -> Result<HashSet<String>> {
 /// The bytes of a name in a set besides its text, with the spare capacity of the set.
 const NAME_BYTES: usize = 96;
 
-/// The value with only, or without, the named members; if the choice is recursive, also within
-/// nested values.
+/// The object with only, or without, the named members; if the choice is recursive, also within
+/// nested objects, but not within arrays.
 fn within(
     run: &mut QueryRun,
     value: &Value,
@@ -70,22 +72,11 @@ fn within(
     if depth > packed::DEPTH_MAX {
         return Err(too_deep());
     }
-    if is_array(value) {
-        let mut elements = ListMaker::with_room(run, elements_of(value))?;
-        for element in value.each() {
-            let element = within(elements.run, &element, names, choice, depth + 1)?;
-            elements.push(element)?;
-        }
-        return elements.finish();
-    }
-    if !is_object(value) {
-        return Ok(value.clone());
-    }
     let mut object = ObjectMaker::new(run);
     for (name, member) in value.each_member(true) {
         object.run.tick()?;
         if names.contains(name.as_str()) == choice.keeps {
-            let member = match choice.is_recursive {
+            let member = match choice.is_recursive && is_object(&member) {
                 true => within(object.run, &member, names, choice, depth + 1)?,
                 false => member,
             };

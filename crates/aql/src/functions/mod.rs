@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub(crate) use arrays::whole_range;
-pub(crate) use case::lower;
+pub(crate) use case::without_case;
 pub(crate) use function::Function;
 pub(crate) use makers::{STEP_BYTES, room_for, text};
 pub use types::is_document_key;

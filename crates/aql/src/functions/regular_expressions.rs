@@ -7,6 +7,7 @@ use regex_automata::Match;
 
 use super::function::{Function, flag, whole, wrong_type};
 use super::makers::{ListMaker, TextMaker, text};
+use super::strings::split_characters;
 use crate::evaluate::{Matches, captures, is_match};
 use crate::query_run::QueryRun;
 use crate::regex_cache::CompiledRegex;
@@ -171,6 +172,9 @@ fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         None => usize::MAX,
     };
     let own = text(run, &arguments[0])?;
+    if text(run, &arguments[1])?.is_empty() {
+        return split_characters(run, &own, most);
+    }
     let mut matches = Matches::new(&expression, &own, run);
     let (mut parts, mut from) = (ListMaker::new(run), 0);
     while parts.len() < most {

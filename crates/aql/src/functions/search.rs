@@ -129,8 +129,8 @@ impl<'t> Searcher<'t> {
         Ok(searcher)
     }
 
-    /// The first occurrence of any of the texts from `from` on; the longest of those that begin
-    /// there.
+    /// The first occurrence of any of the texts from `from` on; of those that begin there, that of
+    /// the first text.
     pub(super) fn next(
         &mut self,
         run: &mut QueryRun,
@@ -145,10 +145,7 @@ impl<'t> Searcher<'t> {
         let mut first: Option<Occurrence> = None;
         for machine in &mut self.machines {
             let Some(next) = machine.next(run, own, from, self.longest)? else { continue };
-            let is_better = first.is_none_or(|first| {
-                next.begin < first.begin || (next.begin == first.begin && next.end > first.end)
-            });
-            if is_better {
+            if first.is_none_or(|first| next.begin < first.begin) {
                 first = Some(next);
             }
         }
@@ -187,7 +184,7 @@ impl Machine {
         run.check()?;
         let texts = parts.iter().map(|part| part.as_bytes());
         let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
+            .match_kind(MatchKind::LeftmostFirst)
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build([&*filler].into_iter().take(fillers).chain(texts))
             .map_err(|error| QueryError::new(number::RESOURCE_LIMIT, error.to_string()))?;

@@ -32,26 +32,6 @@ fn marked(run: &mut QueryRun, set: Set, stays: impl Fn(usize) -> bool) -> Result
     list.finish()
 }
 
-/// The set of all elements of the arrays, each marked with the number of arrays that contain it.
-fn counted(run: &mut QueryRun, lists: &[Value]) -> Result<Set> {
-    let mut set = Set::default();
-    let mut last: Vec<usize> = Vec::new();
-    for (own, list) in lists.iter().enumerate() {
-        for element in list.each() {
-            let (place, is_new) = set.insert(element, run)?;
-            if is_new {
-                run.memory.take(2 * size_of::<usize>())?;
-                last.push(own);
-                *set.mark(place) = 1;
-            } else if last[place] != own {
-                last[place] = own;
-                *set.mark(place) += 1;
-            }
-        }
-    }
-    Ok(set)
-}
-
 fn union(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let lengths = arguments.iter().map(elements_of);
     let length = lengths.fold(0_usize, usize::saturating_add);
@@ -81,7 +61,12 @@ fn intersection(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 }
 
 fn outersection(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let set = counted(run, arguments)?;
+    // The mark of a member is the number of its occurrences.
+    let mut set = Set::default();
+    for element in arguments.iter().flat_map(Value::each) {
+        let (place, _) = set.insert(element, run)?;
+        *set.mark(place) += 1;
+    }
     marked(run, set, |mark| mark == 1)
 }
 
@@ -128,11 +113,17 @@ fn count_distinct(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 }
 
 fn jaccard(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let set = counted(run, arguments)?;
+    // The mark of a member is 1 if both arrays contain it.
+    let mut set = Set::of(&arguments[0], run)?;
+    let own = set.len();
+    for element in arguments[1].each() {
+        let (place, _) = set.insert(element, run)?;
+        *set.mark(place) = usize::from(place < own);
+    }
     let all = set.len();
     if all == 0 {
         return Ok(Value::from(1.0));
     }
-    let common = set.into_marked().filter(|(_, mark)| *mark == 2).count();
+    let common = set.into_marked().filter(|(_, mark)| *mark == 1).count();
     Ok(Value::from(common as f64 / all as f64))
 }

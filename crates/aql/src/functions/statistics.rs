@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use pellucid_value::{Number, Ref, Value, to_number};
+use pellucid_value::{Number, Ref, Value};
 
 use super::function::{Function, elements_of, typed, wrong_type};
 use super::makers::room_for;
@@ -113,25 +113,33 @@ fn percentile(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let Some(mut numbers) = doubles(run, &arguments[0])? else {
         return wrong_type(run, "PERCENTILE");
     };
-    let share = to_number(arguments[1].view()).to_double() / 100.0;
-    if !(share > 0.0 && share <= 1.0) {
+    let percent = match arguments[1].view() {
+        Ref::Number(number) => number.to_double(),
+        _ => f64::NAN,
+    };
+    let is_interpolated = match arguments.get(2).map(Value::as_str) {
+        None | Some(Some("rank")) => false,
+        Some(Some("interpolation")) => true,
+        _ => return wrong_type(run, "PERCENTILE"),
+    };
+    if !(percent > 0.0 && percent <= 100.0) {
         return wrong_type(run, "PERCENTILE");
     }
     sort_numbers(&mut numbers, run)?;
     let Some(last) = numbers.last().copied() else { return Ok(Value::Null) };
-    let is_interpolated =
-        arguments.get(2).and_then(Value::as_str).is_some_and(|method| method == "interpolation");
+    // The products are divided last, because a hundredth is not exact.
+    let count = numbers.len() as f64;
     if !is_interpolated {
-        let rank = (share * numbers.len() as f64).ceil().max(1.0) as usize;
+        let rank = (percent * count / 100.0).ceil().max(1.0) as usize;
         return Ok(Value::from(numbers[rank - 1]));
     }
-    let place = share * (numbers.len() as f64 + 1.0);
-    if place < 1.0 {
-        return Ok(Value::from(numbers[0]));
-    }
+    let place = percent * (count + 1.0) / 100.0;
     let rank = place.floor() as usize;
-    if rank >= numbers.len() {
+    if numbers.len() == 1 || rank >= numbers.len() {
         return Ok(Value::from(last));
+    }
+    if rank == 0 {
+        return Ok(Value::Null);
     }
     let (below, above) = (numbers[rank - 1], numbers[rank]);
     Ok(Value::from(below + place.fract() * (above - below)))

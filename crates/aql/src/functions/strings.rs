@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pellucid_value::{Kind, Value};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, limit, whole, wrong_type,
+    ARGUMENTS_MAX, Function, elements_of, flag, given, is_array, limit, whole, wrong_type,
 };
 use super::makers::{ListMaker, STEP_BYTES, TextMaker, part_of, room_for, text};
 use super::search::{Searcher, find, find_last};
@@ -109,16 +109,14 @@ fn place(own: &str, at: Option<usize>) -> i64 {
 
 fn contains(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (own, part) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
-    let found = find(run, &own, &part)?;
+    // In ArangoDB, no text contains the empty one.
+    let found = if part.is_empty() { None } else { find(run, &own, &part)? };
     if flag(arguments, 2) { Ok(Value::Int(place(&own, found))) } else { Ok(found.is_some().into()) }
 }
 
 /// The range in bytes between two positions in characters, the second of which is included.
 fn window(own: &str, arguments: &[Value]) -> Option<(usize, usize)> {
-    let bound = |place: usize| match arguments.get(place) {
-        Some(value) if *value != Value::Null => Some(whole(value)),
-        _ => None,
-    };
+    let bound = |place| given(arguments, place).map(whole);
     let length = own.chars().count();
     let from = usize::try_from(bound(2).unwrap_or(0)).ok()?;
     let to = match bound(3) {
@@ -215,9 +213,18 @@ fn stay(
     }
 }
 
+/// The array of the first characters of a text, at most `most`.
+pub(super) fn split_characters(run: &mut QueryRun, own: &str, most: usize) -> Result<Value> {
+    let mut parts = ListMaker::new(run);
+    for character in own.chars().take(most) {
+        parts.push_text(character.encode_utf8(&mut [0; 4]))?;
+    }
+    parts.finish()
+}
+
 fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
-    let Some(separators) = arguments.get(1).filter(|value| **value != Value::Null) else {
+    let Some(separators) = given(arguments, 1) else {
         let mut parts = ListMaker::new(run);
         parts.push_text(&own)?;
         return parts.finish();
@@ -235,12 +242,7 @@ fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         texts.push(text(run, separator)?);
     }
     if texts.iter().any(|separator| separator.is_empty()) {
-        let mut parts = ListMaker::new(run);
-        let characters = own.chars().take(most);
-        for character in characters {
-            parts.push_text(character.encode_utf8(&mut [0; 4]))?;
-        }
-        return parts.finish();
+        return split_characters(run, &own, most);
     }
     let mut sought: Vec<&str> = room_for(run, texts.len())?;
     sought.extend(texts.iter().map(|separator| &**separator));

@@ -32,7 +32,7 @@ fn substitute(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     }
     let mut parts: Vec<&str> = room_for(run, texts.len())?;
     parts.extend(texts.iter().map(|(part, _)| &**part));
-    // At each position, the longest text that is found there is replaced.
+    // At each position, the first of the texts that are found there is replaced.
     let mut searcher = Searcher::new(run, &parts)?;
     let (mut made, mut from) = (TextMaker::new(run), 0);
     while left > 0 && !parts.is_empty() {
@@ -55,7 +55,7 @@ fn pairs(
 ) -> Result<Vec<(Value, Value)>> {
     if let Some(object) = search.view().as_object() {
         let mut pairs = room_for(run, object.len())?;
-        pairs.extend(search.each_member(true).map(|(name, other)| (name.into(), other)));
+        pairs.extend(search.each_member(false).map(|(name, other)| (name.into(), other)));
         return Ok(pairs);
     }
     let other = |place: usize| match replacement {

@@ -48,7 +48,7 @@ const DOCUMENT_KEY_BYTES_MAX: usize = 254;
 
 /// Casts a value to an array: null becomes empty, an object becomes its values, and any other value
 /// becomes the only element.
-pub(super) fn array(run: &mut QueryRun, value: &Value) -> Result<Value> {
+fn array(run: &mut QueryRun, value: &Value) -> Result<Value> {
     let mut elements = ListMaker::new(run);
     match value.kind() {
         Kind::Array => return Ok(value.clone()),

@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
 
     pub(super) fn expect_name(&mut self, expected: &str) -> Result<String> {
         let Token::Name(name, _) = self.peek() else { return Err(self.unexpected(expected)) };
-        let name = name.clone();
+        let name = plain_name(name).to_owned();
         self.next();
         Ok(name)
     }
@@ -271,6 +271,12 @@ impl<'a> Parser<'a> {
         self.height += 1;
         if self.height > DEPTH_MAX { Err(too_deep()) } else { Ok(()) }
     }
+}
+
+/// A name without the `$` with which those of pseudo-variables may begin.
+pub(super) fn plain_name(name: &str) -> &str {
+    let pseudo = name.strip_prefix('$').filter(|name| matches!(*name, CURRENT | "OLD" | "NEW"));
+    pseudo.unwrap_or(name)
 }
 
 /// Makes the error for something that is nested deeper than [`DEPTH_MAX`].

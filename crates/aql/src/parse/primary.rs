@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pellucid_value::{Number, Value};
 
 use super::ast::{ArrayPredicate, CURRENT, Expansion, Expression, Member, MemberName, Quantifier};
-use super::parser::Parser;
+use super::parser::{Parser, plain_name};
 use super::token::{Keyword, Sign, Token};
 use crate::Result;
 
@@ -22,7 +22,9 @@ pub(super) fn parse_value(parser: &mut Parser<'_>) -> Result<Expression> {
         } else if parser.take_sign(Sign::OpenBracket) {
             if *parser.peek() == Token::Sign(Sign::Times) {
                 let expansion = parser.within(|parser| parser.apart(parse_expansion))?;
-                value = within_each(value, is_expanding, |list| {
+                // Several stars flatten the result of the expansion before them.
+                let in_each = is_expanding && expansion.levels == 1;
+                value = within_each(value, in_each, |list| {
                     Expression::Expansion(Box::new(Expansion { list, ..expansion }))
                 });
                 is_expanding = true;
@@ -179,28 +181,32 @@ fn parse_named(parser: &mut Parser<'_>, first: String) -> Result<Expression> {
         return Err(parser.unexpected("("));
     }
     parser.raise()?;
-    parser.note(&name);
-    Ok(Expression::Name(name))
+    Ok(reference(parser, &name))
+}
+
+/// The variable or collection of this name.
+fn reference(parser: &mut Parser<'_>, name: &str) -> Expression {
+    let name = plain_name(name);
+    parser.note(name);
+    Expression::Name(name.to_owned())
 }
 
 fn parse_call(parser: &mut Parser<'_>, name: String) -> Result<Expression> {
     parser.next();
-    let arguments = parser.within(|parser| {
-        if is_query_begin(parser) {
-            let query = parse_subquery(parser)?;
-            parser.expect_sign(Sign::Close)?;
-            return Ok(vec![query]);
-        }
-        parse_list(parser, Sign::Close)
-    })?;
+    let arguments =
+        parser.within(|parser| parse_list(parser, Sign::Close, parse_expression_or_query))?;
     Ok(Expression::Call { name, arguments })
 }
 
-/// Parses a list of expressions, with an optional comma at the end.
-fn parse_list(parser: &mut Parser<'_>, end: Sign) -> Result<Vec<Expression>> {
+/// Parses a list, with an optional comma at the end.
+fn parse_list<'a>(
+    parser: &mut Parser<'a>,
+    end: Sign,
+    parse_element: fn(&mut Parser<'a>) -> Result<Expression>,
+) -> Result<Vec<Expression>> {
     let mut elements = Vec::new();
     while !parser.take_sign(end) {
-        elements.push(parser.expression()?);
+        elements.push(parse_element(parser)?);
         if !parser.take_sign(Sign::Comma) {
             parser.expect_sign(end)?;
             break;
@@ -212,13 +218,19 @@ fn parse_list(parser: &mut Parser<'_>, end: Sign) -> Result<Vec<Expression>> {
 
 fn parse_parenthesis(parser: &mut Parser<'_>) -> Result<Expression> {
     parser.next();
-    let value =
-        if is_query_begin(parser) { parse_subquery(parser)? } else { parser.expression()? };
+    let value = parse_expression_or_query(parser)?;
     parser.expect_sign(Sign::Close)?;
     Ok(value)
 }
 
-/// True if a statement begins here, which makes a parenthesis a subquery.
+fn parse_expression_or_query(parser: &mut Parser<'_>) -> Result<Expression> {
+    if is_query_begin(parser) {
+        return parser.subquery().map(|query| Expression::Subquery(Box::new(query)));
+    }
+    parser.expression()
+}
+
+/// True if a statement begins here, which makes a parenthesis or an argument a subquery.
 fn is_query_begin(parser: &Parser<'_>) -> bool {
     let Token::Keyword(keyword) = parser.peek() else { return false };
     use Keyword::{Collect, Filter, For, Insert, Let, Limit, Remove, Replace, Return};
@@ -226,13 +238,9 @@ fn is_query_begin(parser: &Parser<'_>) -> bool {
         || matches!(keyword, Keyword::Sort | Keyword::Update | Keyword::Upsert | Keyword::Window)
 }
 
-fn parse_subquery(parser: &mut Parser<'_>) -> Result<Expression> {
-    parser.subquery().map(|query| Expression::Subquery(Box::new(query)))
-}
-
 fn parse_array(parser: &mut Parser<'_>) -> Result<Expression> {
     parser.next();
-    parse_list(parser, Sign::CloseBracket).map(Expression::Array)
+    parse_list(parser, Sign::CloseBracket, Parser::expression).map(Expression::Array)
 }
 
 fn parse_object(parser: &mut Parser<'_>) -> Result<Expression> {
@@ -255,8 +263,7 @@ fn parse_member(parser: &mut Parser<'_>) -> Result<Member> {
             parser.next();
             if *parser.peek() != Token::Sign(Sign::Colon) {
                 parser.apart(Parser::raise)?;
-                parser.note(&name);
-                let value = Expression::Name(name.clone());
+                let value = reference(parser, &name);
                 return Ok(Member { name: MemberName::Fixed(name), value });
             }
             MemberName::Fixed(name)

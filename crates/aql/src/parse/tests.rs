@@ -226,6 +226,9 @@ fn names_without_a_variable_are_collections() {
         ("FOR d IN a UPDATE d WITH {x: OLD.x} IN b RETURN NEW", "a b"),
         ("FOR d IN a COLLECT x = d.x INTO g RETURN [x, g]", "a"),
         ("FOR d IN a RETURN d.list[* FILTER CURRENT.x == 1 RETURN CURRENT.y]", "a"),
+        ("FOR d IN a RETURN d.list[* FILTER $CURRENT.x == 1]", "a"),
+        ("FOR d IN a UPDATE d WITH {x: $OLD.x} IN b RETURN {$NEW}", "a b"),
+        ("LET $NEW = [1] FOR $OLD IN $NEW RETURN $OLD", ""),
         ("LET x = (FOR inner IN a RETURN inner) RETURN inner", "a inner"),
         ("FOR d IN a LET x = (FOR d IN b RETURN d) RETURN {d, e}", "a b e"),
     ] {

@@ -49,6 +49,7 @@ pub(super) fn plan_write_options(
 ) -> Result<WriteOptions> {
     let mut write = WriteOptions::default();
     let Some(options) = options else { return Ok(write) };
+    let (mut mode, mut overwrites) = (None, false);
     for (name, value) in read_options(builder, options)? {
         let is_true = value.is_true();
         match name.as_str() {
@@ -57,18 +58,21 @@ pub(super) fn plan_write_options(
             "waitForSync" => write.wait_for_sync = is_true,
             "ignoreErrors" => write.ignore_errors = is_true,
             "ignoreRevs" => write.checks_revisions = !is_true,
-            "overwrite" if is_true => write.overwrite_mode = OverwriteMode::Replace,
+            "overwrite" => overwrites = is_true,
             "overwriteMode" => match value.as_str().and_then(OverwriteMode::named) {
-                Some(mode) => write.overwrite_mode = mode,
+                Some(named) => mode = Some(named),
                 None => warn_unknown(builder, "overwriteMode", "INSERT")?,
             },
             "versionAttribute" if value.as_str().is_some() => {
                 return Err(QueryError::unsupported("versionAttribute"));
             }
-            "exclusive" | "refillIndexCaches" | "overwrite" | "indexHint" | "forceIndexHint"
-            | "disableIndex" | "readOwnWrites" | "versionAttribute" => {}
+            "exclusive" | "refillIndexCaches" | "indexHint" | "forceIndexHint" | "disableIndex"
+            | "readOwnWrites" | "versionAttribute" => {}
             _ => warn_unknown(builder, &name, statement)?,
         }
     }
+    // The older option counts only without a mode.
+    let replaces = overwrites.then_some(OverwriteMode::Replace);
+    write.overwrite_mode = mode.or(replaces).unwrap_or_default();
     Ok(write)
 }

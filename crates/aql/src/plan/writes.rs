@@ -1,6 +1,9 @@
 //! Planning of statements that write.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+
+use pellucid_value::{Text, Value};
 
 use super::builder::{Access, Builder};
 use super::expressions::plan_expression;
@@ -84,50 +87,40 @@ pub(super) fn plan_upsert(builder: &mut Builder<'_>, upsert: &ast::Upsert) -> Re
 /// Plans the condition that a document has all attributes of an example; nested objects are
 /// compared attribute by attribute.
 fn plan_example(builder: &mut Builder<'_>, example: &Expression, found: Slot) -> Result<Code> {
+    let Some(members) = members_of(builder, example) else {
+        let message = "the lookup of UPSERT must be an object literal or a bound object";
+        return Err(QueryError::new(number::PARSE, message));
+    };
     let mut equals = Vec::new();
-    let document = Code::Path(found, Vec::new());
-    plan_example_members(builder, example, &document, &mut equals)?;
+    plan_example_members(builder, &members, (found, &[]), &mut equals)?;
     let and = |left, right| Code::Binary(BinaryOperator::And, Box::new((left, right)));
     Ok(equals.into_iter().reduce(and).unwrap_or(Code::Constant(true.into())))
 }
 
 fn plan_example_members(
     builder: &mut Builder<'_>,
-    example: &Expression,
-    document: &Code,
+    members: &[ast::Member],
+    (found, path): (Slot, &[Arc<str>]),
     equals: &mut Vec<Code>,
 ) -> Result<()> {
-    let bound;
-    let members = match example {
-        Expression::Object(members) => members,
-        Expression::Bind(name) => {
-            bound = members_of(&builder.binds.fix(name));
-            &bound
-        }
-        _ => {
-            let message = "the lookup of UPSERT must be an object literal";
-            return Err(QueryError::new(number::PARSE, message));
-        }
-    };
     for member in members {
         let MemberName::Fixed(name) = &member.name else {
             let message = "the lookup of UPSERT cannot have computed attribute names";
             return Err(QueryError::new(number::PARSE, message));
         };
-        let Code::Path(slot, names) = document else { continue };
-        let mut names = names.clone();
+        let mut names = path.to_vec();
         names.push(name.as_str().into());
-        let attribute = Code::Path(*slot, names);
-        if let Expression::Object(inner) = &member.value
+        if names.len() > DEPTH_MAX || equals.len() == DEPTH_MAX {
+            return Err(too_deep());
+        }
+        if let Some(inner) = members_of(builder, &member.value)
             && !inner.is_empty()
         {
-            plan_example_members(builder, &member.value, &attribute, equals)?;
+            plan_example_members(builder, &inner, (found, &names), equals)?;
             continue;
         }
         let value = plan_expression(builder, &member.value)?;
-        if equals.len() == DEPTH_MAX {
-            return Err(too_deep());
-        }
+        let attribute = Code::Path(found, names);
         equals.push(Code::Binary(BinaryOperator::Equal, Box::new((attribute, value))));
     }
     Ok(())
@@ -152,11 +145,23 @@ fn plan_search(
     Ok(Arc::new(Pipeline { nodes, width: builder.variables.len() }))
 }
 
-/// The members of a constant object as members of an object literal.
-fn members_of(value: &pellucid_value::Value) -> Vec<ast::Member> {
-    let member = |(name, value): (pellucid_value::Text, pellucid_value::Value)| ast::Member {
+/// The members of an object literal, or of an object that is bound or constant; `None` if the
+/// expression is neither.
+fn members_of<'e>(
+    builder: &mut Builder<'_>,
+    example: &'e Expression,
+) -> Option<Cow<'e, [ast::Member]>> {
+    let value = match example {
+        Expression::Object(members) => return Some(members.into()),
+        Expression::Bind(name) => builder.binds.fix(name),
+        Expression::Constant(value) => value.clone(),
+        _ => return None,
+    };
+    value.view().as_object()?;
+    let member = |(name, value): (Text, Value)| ast::Member {
         name: MemberName::Fixed(name.to_string()),
         value: Expression::Constant(value),
     };
-    value.each_member(false).map(member).collect()
+    let members = value.each_member(false).map(member).collect();
+    Some(Cow::Owned(members))
 }

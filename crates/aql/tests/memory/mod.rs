@@ -241,8 +241,9 @@ impl WriteBatch for Batch {
         }
         let stored = stored(&self.names[&write.collection], &key, &document);
         let new = Value::open(&stored).unwrap();
+        let held_bytes = stored.len();
         documents.insert(key, stored);
-        Ok(WriteOutcome { old, new, is_ignored: false })
+        Ok(WriteOutcome { old, new, is_ignored: false, held_bytes })
     }
 
     fn commit(self: Box<Self>) -> Result<(), QueryError> {

@@ -24,6 +24,11 @@ fn memory_is_bounded() {
         "FOR i IN 1..100000 COLLECT j = i RETURN j",
         "FOR i IN 1..100000 INSERT {i} INTO empty",
         "RETURN LENGTH(FOR i IN 1..100000 RETURN i)",
+        // Values that are compared with: those of a scan, and those of an index.
+        "FOR i IN [0] FOR p IN plain FILTER p.age != REPEAT('a', 40000 + i) \
+         FILTER p.age != REPEAT('b', 40000 + i) FILTER p.age != REPEAT('c', 40000 + i) RETURN 1",
+        "FOR i IN [0] FOR p IN people FILTER p.address.city == REPEAT('a', 40000 + i) \
+         FILTER p.age > REPEAT('b', 40000 + i) FILTER p.age < REPEAT('c', 40000 + i) RETURN 1",
     ] {
         let error = run_with(&people(), text, "{}", options.clone()).err();
         assert_eq!(error.map(|error| error.number()), Some(number::RESOURCE_LIMIT), "{text}");
@@ -44,6 +49,8 @@ fn freed_memory_does_not_count() {
         "FOR i IN 1..2000 RETURN LENGTH(FOR j IN 1..100 SORT -j LIMIT 50 RETURN j)",
         "FOR i IN 1..2000 FOR x IN RANGE(i, i + 10) FILTER x < 0 RETURN x",
         "FOR i IN 1..2000 RETURN FIRST(FOR x IN RANGE(i, i + 100) LIMIT 1 RETURN x)",
+        "FOR i IN 1..1000 FOR p IN plain FILTER p.age == REPEAT('a', 9000 + i) RETURN p",
+        "FOR i IN 1..1000 FOR p IN people FILTER p.age == REPEAT('a', 9000 + i) RETURN p",
         "FOR i IN 1..1000 RETURN LENGTH(people)",
         "FOR i IN 1..1000 RETURN LENGTH(UNION(people, people))",
         "FOR i IN 1..1000 RETURN LENGTH([REPEAT('x', 1000 + i)][* RETURN CONCAT(CURRENT, 'y')])",
@@ -102,6 +109,7 @@ fn functions_end_when_the_query_is_killed_or_out_of_time() {
         ("RETURN REMOVE_VALUES([1, [2], null, 1], [1.0, [2]])", "[[null]]"),
         ("RETURN MERGE([{a: 1, b: 2}, {b: 3}, {a: 4}])", r#"[{"a":4,"b":3}]"#),
         ("RETURN UNSET({a: 1, b: 2, c: 3}, ['a', 'c'])", r#"[{"b":2}]"#),
+        ("RETURN UNSET({a: 1, b: 2, c: 3}, 'a', ['c'])", r#"[{"b":2}]"#),
     ] {
         assert_eq!(result(text), expected, "{text}");
     }

@@ -92,11 +92,34 @@ fn upserts_see_earlier_writes_of_the_query() {
     assert_eq!(query(&source, text).result.to_json(), "[1,2,3]");
     assert_eq!(query(&source, text).result.to_json(), "[4,5,6]");
     let text =
-        "UPSERT FILTER CURRENT.n == 1 INSERT {n: 0} REPLACE {n: 5} IN empty RETURN [OLD.c, NEW]";
+        "UPSERT FILTER $CURRENT.n == 1 INSERT {n: 0} REPLACE {n: 5} IN empty RETURN [$OLD.c, $NEW]";
     let outcome = query(&source, text);
     assert_eq!(outcome.result.nth(0).nth(0).to_json(), "6");
     assert_eq!(outcome.result.nth(0).nth(1).attribute("n").to_json(), "5");
     assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[1]");
+}
+
+/// Regression: nested objects in bind variables were compared as a whole, so that a second document
+/// was inserted.
+#[test]
+fn upserts_compare_bound_objects_by_their_attributes() {
+    let source = people();
+    query(&source, "INSERT {a: {b: 1, c: 2}} INTO empty");
+    let upsert = |example: &str, binds: &str| {
+        let text = format!("UPSERT {example} INSERT {{}} UPDATE {{n: 1}} IN empty");
+        run_with(&source, &text, binds, QueryOptions::default())
+    };
+    for (example, binds) in [
+        ("@e", r#"{"e":{"a":{"b":1}}}"#),
+        ("{a: @e}", r#"{"e":{"b":1}}"#),
+        ("{a: @e}", r#"{"e":{"c":2,"b":1}}"#),
+        ("{a: {b: @e}}", r#"{"e":1}"#),
+    ] {
+        assert_eq!(upsert(example, binds).err(), None, "{example}");
+        assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[1]", "{example}");
+    }
+    let error = upsert("@e", r#"{"e":5}"#).err().unwrap();
+    assert_eq!(error.number(), number::PARSE);
 }
 
 #[test]
@@ -105,11 +128,24 @@ fn overwrite_modes_are_respected() {
     query(&source, "INSERT {_key: 'k', a: 1} INTO empty");
     for (mode, expected) in [("ignore", "[null]"), ("update", "[[1,2]]"), ("replace", "[[null,2]]")]
     {
-        let text = format!(
-            "INSERT {{_key: 'k', b: 2}} INTO empty OPTIONS {{overwriteMode: '{mode}'}} \
-             RETURN NEW ? [NEW.a, NEW.b] : null"
-        );
-        assert_eq!(query(&source, &text).result.to_json(), expected, "{mode}");
+        for options in [
+            format!("overwriteMode: '{mode}'"),
+            format!("overwriteMode: '{mode}', overwrite: true"),
+            format!("overwrite: true, overwriteMode: '{mode}'"),
+        ] {
+            let text = format!(
+                "INSERT {{_key: 'k', b: 2}} INTO empty OPTIONS {{{options}}} \
+                 RETURN NEW ? [NEW.a, NEW.b] : null"
+            );
+            assert_eq!(query(&source, &text).result.to_json(), expected, "{options}");
+        }
+    }
+    for options in
+        ["overwriteMode: 'conflict', overwrite: true", "overwrite: true, overwriteMode: 'conflict'"]
+    {
+        let text = format!("INSERT {{_key: 'k'}} INTO empty OPTIONS {{{options}}}");
+        let error = run(&source, &text).err().unwrap();
+        assert_eq!(error.number(), number::UNIQUE_CONSTRAINT, "{options}");
     }
 }
 
