@@ -8,12 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Acknowledgement, Answer, Condition, Note, Operation, Value as StoreValue};
+use pellucid_store::{
+    Acknowledgement, Answer, Condition, Note, Operation, Snapshot, Value as StoreValue,
+};
 
 use crate::collection::{Collection, CollectionSchema};
 use crate::commit::{Commit, CommitSequences, PendingCommit};
 use crate::definition::IndexState;
-use crate::error::{DocumentError, Result};
+use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::index::{Entry, Index};
 use crate::key_hashing::KeyHashing;
 use crate::storage::Storage;
@@ -81,12 +83,14 @@ pub(crate) enum DocumentState {
 /// The changes of one transaction.
 pub(crate) struct Changes {
     storage: Arc<Storage>,
-    /// The sequence number of the transaction's snapshot, if it has one. A document that another
-    /// writer changed after it is a conflict.
-    begun_at: Option<u64>,
+    /// The transaction's snapshot, if it has one. A document that another writer changed or removed
+    /// after it is a conflict.
+    snapshot: Option<Arc<dyn Snapshot>>,
     /// Inserted documents and unique entries are assumed to be new, without a read. If that is
     /// wrong, the conditions of the batch fail.
     assumes_absent: bool,
+    /// True if a commit fails that would have to wait for a definition that changes.
+    never_waits: bool,
     parts: Vec<TransactionCollection>,
     /// Indexes in `changes` of the new documents that have a number as the key that was made.
     made_keys: Vec<usize>,
@@ -98,11 +102,12 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    pub(crate) fn new(storage: &Arc<Storage>, begun_at: Option<u64>) -> Changes {
+    pub(crate) fn new(storage: &Arc<Storage>, snapshot: Option<Arc<dyn Snapshot>>) -> Changes {
         Changes {
             storage: Arc::clone(storage),
-            begun_at,
+            snapshot,
             assumes_absent: false,
+            never_waits: false,
             parts: Vec::new(),
             made_keys: Vec::new(),
             changes: Vec::new(),
@@ -115,6 +120,11 @@ impl Changes {
     /// Sets whether inserted documents and unique entries are assumed to be new.
     pub(crate) fn assume_absent(&mut self, assumes_absent: bool) {
         self.assumes_absent = assumes_absent;
+    }
+
+    /// Makes the commit fail with 28 if it would have to wait for a definition that changes.
+    pub(crate) fn never_wait(&mut self) {
+        self.never_waits = true;
     }
 
     /// True if a document of this store key is assumed to be new.
@@ -152,6 +162,12 @@ impl Changes {
         self.value_bytes
     }
 
+    /// The approximate bytes of memory that the changes take. A change and its place in the lists
+    /// take about twice as much as in a memtable.
+    pub(crate) fn held_bytes(&self) -> usize {
+        2 * self.memory_bytes + self.value_bytes
+    }
+
     /// True if a batch of changes that need not be written together should end here.
     pub(crate) fn is_full(&self) -> bool {
         self.is_large() || self.value_bytes >= VALUE_BYTES_AT_ONCE
@@ -165,7 +181,7 @@ impl Changes {
     /// Reads the state of a document, with its value if `needs_value`.
     ///
     /// # Errors
-    /// 1200 if another writer changed it after [`Changes::begun_at`]; errors of the store.
+    /// 1200 if another writer changed it after the snapshot; errors of the store.
     pub(crate) fn find(
         &self,
         store_key: &[u8],
@@ -188,13 +204,31 @@ impl Changes {
             let head = store.head(table, store_key, timeline).wait_for(timeline)?;
             head.map(|head| (head.sequence, None))
         };
+        let is_newer = |sequence: u64| {
+            self.snapshot.as_ref().is_some_and(|snapshot| sequence > snapshot.sequence())
+        };
         match found {
             None => Ok(DocumentState::Absent),
-            Some((sequence, _)) if self.begun_at.is_some_and(|begun_at| sequence > begun_at) => {
-                Err(DocumentError::write_conflict())
-            }
+            Some((sequence, _)) if is_newer(sequence) => Err(DocumentError::write_conflict()),
             Some((sequence, value)) => Ok(DocumentState::Stored { sequence, value }),
         }
+    }
+
+    /// Checks that a document that is absent was not removed by another writer after the snapshot.
+    ///
+    /// # Errors
+    /// 1200 if it was; errors of the store.
+    pub(crate) fn check_not_removed(
+        &self,
+        store_key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Result<()> {
+        let Some(snapshot) = &self.snapshot else { return Ok(()) };
+        let is_own = self.changed(store_key).is_some();
+        if !is_own && snapshot.get(self.storage.table(), store_key, timeline)?.is_some() {
+            return Err(DocumentError::write_conflict());
+        }
+        Ok(())
     }
 
     /// The change of a key, if there is one: its index, and the value that it writes.
@@ -278,7 +312,7 @@ impl Changes {
             return Ok(false);
         }
         let (store, table) = (self.storage.store(), self.storage.table());
-        let is_run_once = self.begun_at.is_some() && store.local().is_some();
+        let is_run_once = self.snapshot.is_some() && store.local().is_some();
         if !collection.has_number_keys() && !is_run_once {
             return Ok(true);
         }
@@ -323,10 +357,16 @@ impl Changes {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Commit {
-        let Changes { storage, parts, changes, made_keys, .. } = self;
+        let Changes { storage, parts, changes, made_keys, never_waits, .. } = self;
         let mut parts_by_id: Vec<&TransactionCollection> = parts.iter().collect();
         parts_by_id.sort_by_key(|part| part.collection.id);
-        let _shapes: Vec<_> = parts_by_id.iter().map(|part| part.collection.hold_shape()).collect();
+        let shapes = parts_by_id.iter().map(|part| match never_waits {
+            true => part.collection.try_hold_shape(),
+            false => Some(part.collection.hold_shape()),
+        });
+        let Some(_shapes) = shapes.collect::<Option<Vec<_>>>() else {
+            return Commit::Done(Err(ErrorNumber::LOCKED.into()));
+        };
         // Only now: the wait for the shapes may be long, and a lease may run out in it.
         if let Err(error) = storage.may_write() {
             return Commit::Done(Err(error));

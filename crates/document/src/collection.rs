@@ -203,6 +203,11 @@ impl Collection {
         self.structure.read()
     }
 
+    /// As [`Collection::hold_shape`], for a thread that must not wait; `None` if it would have to.
+    pub(crate) fn try_hold_shape(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.structure.try_read()
+    }
+
     /// Returns a guard once no batch is under way. Writers wait until it is dropped.
     ///
     /// # Errors
@@ -212,7 +217,7 @@ impl Collection {
         for _ in 0..HOLDS_MAX {
             let guard = self.structure.write();
             for _ in 0..looks {
-                if self.under_way.load(Ordering::Acquire) == 0 {
+                if !self.has_batches() {
                     return Ok(guard);
                 }
                 std::thread::sleep(BATCHES_POLL);
@@ -227,6 +232,11 @@ impl Collection {
             self.name()
         );
         Err(DocumentError::new(ErrorNumber::QUEUE_FULL, message))
+    }
+
+    /// True if the store has not answered batches that were handed to it.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.under_way.load(Ordering::Acquire) != 0
     }
 
     /// Counts a batch as under way until the returned value is dropped. The caller holds the guard

@@ -216,8 +216,9 @@ impl Documents {
     }
 
     /// Stores the number of documents of each collection, so that the next opening need not count
-    /// them. Those that are uncertain are left out. This must be the last write before the store is
-    /// closed. The next opening removes the note before it changes any document.
+    /// them. Those that are uncertain, or that unanswered batches may change, are left out. This
+    /// must be the last write before the store is closed. The next opening removes the note before
+    /// it changes any document.
     ///
     /// # Errors
     /// If the store fails. The next opening then counts the documents.
@@ -225,7 +226,7 @@ impl Documents {
         let databases = self.databases.read();
         let collections = databases.values().flat_map(|database| database.collections());
         let counts: StorageCounts = collections
-            .filter(|collection| !collection.is_count_uncertain())
+            .filter(|collection| !collection.has_batches() && !collection.is_count_uncertain())
             .map(|collection| {
                 let storage = collection.shape().definition.storage;
                 (storage, (collection.count(), collection.last_sequence()))

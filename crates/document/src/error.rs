@@ -38,6 +38,7 @@ numbers! {
     BAD_PARAMETER = 10, "bad parameter";
     FORBIDDEN = 11, "forbidden";
     TYPE_ERROR = 17, "type error";
+    LOCKED = 28, "locked";
     RESOURCE_LIMIT = 32, "resource limit exceeded";
     HTTP_BAD_PARAMETER = 400, "bad parameter";
     HTTP_UNAUTHORIZED = 401, "unauthorized";

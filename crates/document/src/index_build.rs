@@ -107,7 +107,7 @@ pub fn create_index_while(
 fn announce(
     documents: &Documents,
     collection: &Collection,
-    wanted: IndexDefinition,
+    mut wanted: IndexDefinition,
 ) -> Result<(IndexDefinition, bool)> {
     let _turn = documents.change_turn();
     documents.change_collection(collection, |definition| {
@@ -120,9 +120,15 @@ fn announce(
             let message = "bad parameter: too many indexes, or a name that is taken";
             return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
         }
-        let id = documents.next_tick()?;
-        let name = if wanted.name.is_empty() { format!("idx_{id}") } else { wanted.name };
-        let index = IndexDefinition { id, name, state: IndexState::Filling, ..wanted };
+        let mut id = documents.next_tick()?;
+        if wanted.name.is_empty() {
+            let is_taken = |name: &str| definition.indexes.iter().any(|index| index.name == name);
+            while is_taken(&format!("idx_{id}")) {
+                id = documents.next_tick()?;
+            }
+            wanted.name = format!("idx_{id}");
+        }
+        let index = IndexDefinition { id, state: IndexState::Filling, ..wanted };
         definition.indexes.push(index.clone());
         Ok(((index, true), garbage))
     })

@@ -4,7 +4,7 @@
 //! | key | value |
 //! |---|---|
 //! | 1, kind, number of the definition | a definition, as JSON |
-//! | 2, prefix | empty: all keys with that prefix are garbage |
+//! | 2, prefix | the last removed key, or empty: all keys with that prefix are garbage |
 //! | 3, storage, 1, document key | a document |
 //! | 3, storage, 2, index, fields, document key, its length | empty: an entry that may repeat |
 //! | 3, storage, 3, index, fields | document key: an entry of a unique index |

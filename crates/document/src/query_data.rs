@@ -7,7 +7,9 @@ use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
     QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, visit_all,
 };
-use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot, Table, end_of_prefix};
+use pellucid_store::{
+    Acknowledgement, KEY_LENGTH_MAX, Range, ReadMode, Snapshot, Table, end_of_prefix,
+};
 use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
@@ -44,6 +46,9 @@ pub struct QueryData {
     snapshot: OnceLock<Arc<dyn Snapshot>>,
     /// The collections that the query has asked for, each with its shape at the first time.
     known: Mutex<Vec<(Arc<Collection>, Arc<CollectionSchema>)>>,
+    /// The first count of each collection that the query has counted, so that all its rows have the
+    /// same.
+    counts: Mutex<Vec<(CollectionId, u64)>>,
     /// The commit of the writes, if there are any.
     committed: OnceLock<Arc<Mutex<Option<CommitSequences>>>>,
     /// True if it is read on a thread that must not block, such as an event loop.
@@ -77,6 +82,7 @@ impl QueryData {
             acknowledgement,
             snapshot: OnceLock::new(),
             known: Mutex::default(),
+            counts: Mutex::default(),
             committed: OnceLock::new(),
             is_light: false,
             mode: ReadMode::MayBlock,
@@ -341,7 +347,13 @@ impl Source for QueryData {
     }
 
     fn count(&self, collection: CollectionId) -> Result<u64, QueryError> {
-        self.found(collection, |collection, _| collection.count())
+        let current = self.found(collection, |collection, _| collection.count())?;
+        let mut counts = self.counts.lock();
+        if let Some((_, first)) = counts.iter().find(|(counted, _)| *counted == collection) {
+            return Ok(*first);
+        }
+        counts.push((collection, current));
+        Ok(current)
     }
 
     fn scan(&self, collection: CollectionId) -> Result<Box<dyn AqlScan>, QueryError> {
@@ -399,12 +411,15 @@ impl Source for QueryData {
         if walk.keys.is_some() {
             return Ok(None);
         }
-        Ok(Some(Box::new(ValueScan { walk, values: Vec::new() })))
+        Ok(Some(Box::new(ValueScan { walk, values: Vec::new(), documents_read: 0 })))
     }
 
     fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError> {
         let shape = self.shape(collection)?;
         let store_key = shape.document_key(key.as_bytes());
+        if store_key.len() > KEY_LENGTH_MAX {
+            return Ok(None);
+        }
         let reads = self.reads()?;
         let Some(object) = reads.get(&store_key)? else { return Ok(None) };
         reads.count_document();
@@ -419,10 +434,10 @@ impl Source for QueryData {
     }
 
     fn begin_writes(&self) -> Result<Box<dyn WriteBatch>, QueryError> {
-        let sequence = self.snapshot()?.sequence();
+        let snapshot = Arc::clone(self.snapshot()?);
         Ok(Box::new(QueryWrites::new(
             Arc::clone(&self.database),
-            Transaction::begin_at(&self.documents, sequence),
+            Transaction::begin_at(&self.documents, snapshot),
             self.acknowledgement,
             Arc::clone(self.committed.get_or_init(Arc::default)),
         )))

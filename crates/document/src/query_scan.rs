@@ -324,11 +324,13 @@ impl AqlScan for EntryScan {
 pub(crate) struct ValueScan {
     pub(crate) walk: IndexWalk,
     pub(crate) values: Vec<Value>,
+    pub(crate) documents_read: u64,
 }
 
 impl ValueScan {
     /// Fills `values` from the document of an entry that does not have them.
     fn read_document(&mut self, object: &Object) -> Result<(), QueryError> {
+        self.documents_read += 1;
         let document = Ref::Object(object_of(&object.value)?);
         let value = |path: &[String]| {
             path.iter().fold(document, |value, name| value.attribute(name)).to_value()
@@ -356,6 +358,10 @@ impl FieldScan for ValueScan {
             }
         }
         Ok(true)
+    }
+
+    fn documents_read(&self) -> u64 {
+        self.documents_read
     }
 
     fn held_bytes(&self) -> usize {

@@ -50,6 +50,7 @@ impl QueryWrites {
             let object = write.document.view().as_object();
             object.ok_or_else(|| DocumentError::from(ErrorNumber::DOCUMENT_TYPE_INVALID))
         };
+        let held_before = self.transaction.changes().held_bytes();
         let (transaction, mut timeline) = (&mut self.transaction, Timeline::off());
         let timeline = &mut timeline;
         let outcome = match write.kind {
@@ -58,10 +59,11 @@ impl QueryWrites {
             WriteKind::Replace => transaction.replace(&collection, key, body()?, &how, timeline)?,
             WriteKind::Remove => transaction.remove(&collection, key, &how, timeline)?,
         };
-        self.written(&shape, write.kind, &outcome)
+        let held_bytes = transaction.changes().held_bytes() - held_before;
+        Ok(WriteOutcome { held_bytes, ..self.written(&shape, write.kind, &outcome)? })
     }
 
-    /// The document before and after the write, as the query sees them.
+    /// The document before and after the write, as the query sees them, without the bytes held.
     fn written(
         &self,
         shape: &CollectionSchema,
@@ -85,7 +87,7 @@ impl QueryWrites {
             _ if outcome.was_ignored => old.clone(),
             _ => show(self.transaction.stored(outcome.version), outcome.version)?,
         };
-        Ok(WriteOutcome { old, new, is_ignored: outcome.was_ignored })
+        Ok(WriteOutcome { old, new, is_ignored: outcome.was_ignored, held_bytes: 0 })
     }
 }
 

@@ -196,24 +196,41 @@ impl Storage {
 
     fn remove_some_garbage(&self) -> Result<bool> {
         let prefix = garbage_prefix();
-        let mut scan = self.scan(&prefix, &prefix)?;
-        // Only heads are read, so that a damaged value does not stop the removal.
-        let Some((note, _)) = scan.next_head()? else { return Ok(false) };
-        let note = note.to_vec();
-        drop(scan);
-        let garbage = &note[prefix.len()..];
-        let mut scan = self.scan(garbage, garbage)?;
+        let Some(mark) = self.keys(&prefix, &prefix, 1)?.pop() else { return Ok(false) };
+        // A damaged position does not stop the removal, which then begins at the first key again.
+        let position = self.get(&mark, &mut Timeline::off()).wait().ok().flatten();
+        let start = position.and_then(|object| object.value.read(<[u8]>::to_vec).ok());
+        let keys = self.keys(&mark[prefix.len()..], &start.unwrap_or_default(), KEYS_AT_ONCE)?;
+        if !keys.is_empty() {
+            self.remove(&keys)?;
+        }
+        // The marks are in another part than these keys, and a batch is within one part.
+        match keys.get(KEYS_AT_ONCE - 1) {
+            // The next step begins here: a ring fails at a page with too many removed keys.
+            Some(last) => {
+                self.give_up(&[Operation::plain(&mark, Some(last))], Acknowledgement::Os)?
+            }
+            // Marks of longer prefixes are for keys that are removed as well.
+            None => self.remove(&self.keys(&mark, &mark, KEYS_AT_ONCE)?)?,
+        };
+        Ok(true)
+    }
+
+    /// The first keys with `prefix`, from `start` on. Only heads are read, so that a damaged value
+    /// does not stop the removal.
+    fn keys(&self, prefix: &[u8], start: &[u8], count_max: usize) -> Result<Vec<Vec<u8>>> {
+        let mut scan = self.scan(prefix, start)?;
         let mut keys = Vec::new();
-        while keys.len() < KEYS_AT_ONCE {
+        while keys.len() < count_max {
             let Some((key, _)) = scan.next_head()? else { break };
             keys.push(key.to_vec());
         }
-        if keys.len() < KEYS_AT_ONCE {
-            keys.push(note.clone());
-        }
+        Ok(keys)
+    }
+
+    fn remove(&self, keys: &[Vec<u8>]) -> Result<WriteOutcome> {
         let operations: Vec<_> = keys.iter().map(|key| Operation::plain(key, None)).collect();
-        self.write(&operations, Acknowledgement::Os)?;
-        Ok(true)
+        self.write(&operations, Acknowledgement::Os)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::{OverwriteMode as Overwrite, is_document_key};
-use pellucid_store::{Acknowledgement, Condition};
+use pellucid_store::{Acknowledgement, Condition, KEY_LENGTH_MAX, Snapshot};
 use pellucid_value::{MergeOptions, ObjectRef, Ref};
 
 use crate::changes::{Change, ChangeKind, Changes, DocumentState};
@@ -123,11 +123,12 @@ impl Transaction {
         Transaction { documents: Arc::clone(documents), changes }
     }
 
-    /// Begins the transaction of a query whose snapshot is at `sequence`. To write a document that
-    /// another writer changed after that is a conflict, because the query may have read it before.
+    /// Begins the transaction of a query that reads `snapshot`. To write a document that another
+    /// writer changed or removed after that is a conflict, because the query may have read it
+    /// before.
     #[must_use]
-    pub fn begin_at(documents: &Arc<Documents>, sequence: u64) -> Transaction {
-        let changes = Changes::new(documents.storage(), Some(sequence));
+    pub fn begin_at(documents: &Arc<Documents>, snapshot: Arc<dyn Snapshot>) -> Transaction {
+        let changes = Changes::new(documents.storage(), Some(snapshot));
         Transaction { documents: Arc::clone(documents), changes }
     }
 
@@ -145,6 +146,17 @@ impl Transaction {
         &mut self.changes
     }
 
+    /// The bytes of all values that it writes: of documents and of index entries.
+    #[must_use]
+    pub fn value_bytes(&self) -> usize {
+        self.changes.value_bytes()
+    }
+
+    /// Makes the commit fail with 28 if it would have to wait for a definition that changes.
+    pub fn never_wait(&mut self) {
+        self.changes.never_wait();
+    }
+
     /// Writes all changes, or none. With [`Acknowledgement::Disk`] the returned commit may still be
     /// under way.
     pub fn commit(self, acknowledgement: Acknowledgement, timeline: &mut Timeline) -> Commit {
@@ -156,8 +168,9 @@ impl Transaction {
     /// # Errors
     /// 1221 or 1222 for the key, 1233 for the ends of an edge, 1216 or 1524 for a document that is
     /// too large or nested too deep. 1210 if a document of that key exists, or another document has
-    /// the same values in a unique index. 1200 if [`WriteOptions::expected`] does not match. Errors
-    /// of the store.
+    /// the same values in a unique index. 1200 if [`WriteOptions::expected`] does not match, or if
+    /// another writer changed or removed the document to overwrite after the snapshot. Errors of
+    /// the store.
     pub fn insert(
         &mut self,
         collection: &Arc<Collection>,
@@ -179,9 +192,12 @@ impl Transaction {
         };
         let store_key = shape.document_key(key.as_bytes());
         if !is_new && !self.changes.is_assumed_absent(&store_key) {
-            let needs_value = options.overwrite != Overwrite::Conflict;
-            if let Some(before) = self.before(&store_key, needs_value, timeline)? {
+            let overwrites = options.overwrite != Overwrite::Conflict;
+            if let Some(before) = self.before(&store_key, overwrites, timeline)? {
                 return self.overwrite(part, &key, body, before, options, timeline);
+            }
+            if overwrites {
+                self.changes.check_not_removed(&store_key, timeline)?;
             }
         }
         let ends = ends_of(&shape, body, None)?;
@@ -359,9 +375,14 @@ impl Transaction {
         expected: Option<&[u8]>,
         timeline: &mut Timeline,
     ) -> Result<PreviousDocument> {
+        if store_key.len() > KEY_LENGTH_MAX {
+            return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
+        }
         let mut look = |needs_value| {
-            let before = self.before(store_key, needs_value, timeline)?;
-            let before = before.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
+            let Some(before) = self.before(store_key, needs_value, timeline)? else {
+                self.changes.check_not_removed(store_key, timeline)?;
+                return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
+            };
             check_expected(key, before.version, expected)?;
             Ok(before)
         };
@@ -521,6 +542,8 @@ fn check_expected(key: &str, version: Version, expected: Option<&[u8]>) -> Resul
     let Some(expected) = expected else { return Ok(()) };
     match version {
         Version::Written(sequence) if sequence_of(expected) == Some(sequence) => Ok(()),
+        // A query may give the revision that it was shown.
+        Version::Change(change) if expected == provisional_revision(change) => Ok(()),
         _ => {
             let revision = String::from_utf8_lossy(&version.provisional()).into_owned();
             let stored = StoredRevision { key: key.to_owned(), revision };

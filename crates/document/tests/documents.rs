@@ -210,6 +210,48 @@ fn an_existing_index_is_returned_whatever_name_is_asked_for() {
     assert_eq!(create(named("a", "z")).unwrap_err().number, ErrorNumber::DUPLICATE_IDENTIFIER);
 }
 
+/// Regression: the name that was made for an index could be that of another one, which was then
+/// removed in its place.
+#[test]
+fn a_made_index_name_is_not_taken() {
+    let (world, people) = world_of("people");
+    let create = |name: &str, field: &str| {
+        let name = name.to_owned();
+        let wanted = IndexDefinition { name, ..persistent(&[field], false, false) };
+        create_index(&world.documents, &people, wanted).unwrap().0
+    };
+    let first = create("", "first");
+    // These indexes take the numbers up to those in their names.
+    for number in 1..=20 {
+        create(&format!("idx_{}", first.id + 20 + number), &format!("n{number}"));
+    }
+    create("", "last");
+    let shape = people.shape();
+    let mut names: Vec<_> = shape.indexes.iter().map(|index| &index.definition.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 22);
+}
+
+/// Regression: the count that was noted for the next opening lacked the documents of writes that
+/// the store had not answered, and wrote when it was closed.
+#[test]
+fn no_count_is_noted_that_a_write_under_way_changes() {
+    let world = world_that_hands_over();
+    let people = world.make("people");
+    let document = parse("{}");
+    let body = packed::open(&document).unwrap().as_object().unwrap();
+    let mut timeline = Timeline::off();
+    let mut transaction = Transaction::begin(&world.documents);
+    transaction.insert(&people, body, &WriteOptions::default(), &mut timeline).unwrap();
+    let commit = transaction.commit(Acknowledgement::Disk, &mut timeline);
+    assert!(matches!(commit, Commit::Later(..)), "it is handed over");
+    world.documents.note_counts().unwrap();
+    commit.wait().unwrap();
+    let world = world.reopened();
+    assert_eq!(world.system().collection("people").unwrap().count(), 1);
+}
+
 /// Regression: garbage was looked for every second, which sorted the whole memtable each time.
 #[test]
 fn garbage_is_looked_for_until_there_is_none() {

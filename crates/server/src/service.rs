@@ -410,13 +410,13 @@ impl Api {
         if self.links.is_some() {
             return Ok(no_documents().into());
         }
-        match self.documents.readable_collection(database, name, &self.caller) {
-            Ok(collection) => {
-                let memory = self.changes.memory().clone();
-                let database = database.clone().into_owned();
-                let content = Content::of_collection(collection, database, memory);
-                self.changes.answer(&query, content, &self.caller, exchange)
-            }
+        let collection = self.documents.readable_collection(database, name, &self.caller);
+        let content = collection.and_then(|collection| {
+            let memory = self.changes.memory().clone();
+            Content::of_collection(collection, name, database.clone().into_owned(), memory)
+        });
+        match content {
+            Ok(content) => self.changes.answer(&query, content, &self.caller, exchange),
             Err(error) => Ok(Reply::from(error).into()),
         }
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_aql::{
     Execution, IndexRange, IndexRequest, KillSwitch, QueryError, QueryOptions, Source,
-    StatementCache, Visitor,
+    StatementCache, Visitor, Write, WriteKind,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -28,9 +28,9 @@ use crate::commit::PendingCommit;
 use crate::definition::{CollectionDefinition, IndexKind, IndexState};
 use crate::layout::{FIELDS_KEPT_BYTES, index_prefix};
 use crate::{
-    Collection, Documents, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, Overwrite,
-    Result, TABLE, Transaction, WriteOptions, attempt_to_end, create_index, for_each, import,
-    lookup_prefix,
+    Collection, Database, Documents, ErrorNumber, ImportForm, ImportOptions, IndexDefinition,
+    Overwrite, Result, TABLE, Transaction, WriteOptions, attempt, attempt_to_end, create_index,
+    for_each, import, lookup_prefix,
 };
 
 const COLLECTION: &str = "c";
@@ -80,6 +80,16 @@ fn make(documents: &Arc<Documents>) -> Result<Arc<Collection>> {
         create_index(documents, &collection, index)?;
     }
     Ok(collection)
+}
+
+/// A store with the collection, which has one index.
+fn with_index() -> (Arc<Documents>, Arc<Database>, Arc<Collection>) {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let database = documents.database("_system").unwrap();
+    let new = CollectionDefinition::named(COLLECTION);
+    let collection = documents.create_collection(&database, new).unwrap();
+    create_index(&documents, &collection, index(&["a", "b"], false, false)).unwrap();
+    (documents, database, collection)
 }
 
 fn found(documents: &Documents) -> Option<Arc<Collection>> {
@@ -310,11 +320,7 @@ fn entries_with_the_same_cut_key_are_read_in_steps_and_refused_to_light_queries(
 /// Regression: the hash at the end of an entry that was cut passed for the value of a field.
 #[test]
 fn a_cut_entry_gives_the_values_of_its_document() {
-    let documents = open(&SimulatedFileSystem::new()).unwrap();
-    let database = documents.database("_system").unwrap();
-    let new = CollectionDefinition::named(COLLECTION);
-    let collection = documents.create_collection(&database, new).unwrap();
-    create_index(&documents, &collection, index(&["a", "b"], false, false)).unwrap();
+    let (documents, database, collection) = with_index();
     // The encoding of the first field, with 3 bytes around the text, is all that is kept. The
     // hashes of numbers 0 and 20 are encodings of values.
     let a = "x".repeat(FIELDS_KEPT_BYTES - 3);
@@ -343,11 +349,7 @@ fn a_cut_entry_gives_the_values_of_its_document() {
 /// hashes.
 #[test]
 fn long_values_are_in_order_behind_the_cut_of_their_entries() {
-    let documents = open(&SimulatedFileSystem::new()).unwrap();
-    let database = documents.database("_system").unwrap();
-    let new = CollectionDefinition::named(COLLECTION);
-    let collection = documents.create_collection(&database, new).unwrap();
-    create_index(&documents, &collection, index(&["a", "b"], false, false)).unwrap();
+    let (documents, database, collection) = with_index();
     create_index(&documents, &collection, index(&["u"], true, false)).unwrap();
     // In the first index, the entries of 630 and more characters are cut. Those of 623 and 625 are
     // whole, and have the same first bytes.
@@ -386,11 +388,7 @@ fn long_values_are_in_order_behind_the_cut_of_their_entries() {
 /// and no limit of memory counted them.
 #[test]
 fn entries_wait_only_for_the_order_of_cut_fields_and_in_the_memory_of_the_query() {
-    let documents = open(&SimulatedFileSystem::new()).unwrap();
-    let database = documents.database("_system").unwrap();
-    let new = CollectionDefinition::named(COLLECTION);
-    let collection = documents.create_collection(&database, new).unwrap();
-    create_index(&documents, &collection, index(&["a", "b"], false, false)).unwrap();
+    let (documents, database, collection) = with_index();
     for number in 0..200 {
         let b = format!("{}{number}", "x".repeat(2_000));
         let document = serde_json::json!({ "a": number % 2, "b": b });
@@ -584,6 +582,163 @@ fn only_a_conflict_of_a_generated_key_makes_numbers_looked_up() {
     let refused = transaction.commit(Acknowledgement::Os, &mut timeline).wait();
     assert!(refused.unwrap_err().is_conflict());
     assert!(!collection.has_number_keys());
+}
+
+/// Regression: the entries of indexes that a query adds or removes were in no limit of memory, and
+/// there may be ten thousand for a small document.
+#[test]
+fn the_index_entries_of_a_query_take_its_memory() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let database = documents.database("_system").unwrap();
+    let new = CollectionDefinition::named(COLLECTION);
+    let collection = documents.create_collection(&database, new).unwrap();
+    create_index(&documents, &collection, index(&["a[*]", "b[*]"], false, false)).unwrap();
+    let (a, b): (Vec<_>, Vec<_>) = ((0..10).collect(), (0..20).collect());
+    for number in 0..100 {
+        let document = serde_json::json!({ "a": a, "b": b });
+        apply(&documents, &collection, &Step::Insert(number.to_string(), document)).unwrap();
+    }
+    for text in ["FOR i IN 1..20 INSERT {a: 1..100, b: 1..100} INTO c", "FOR d IN c REMOVE d IN c"]
+    {
+        let data = crate::QueryData::new(&documents, &database, Acknowledgement::Os);
+        let options = QueryOptions { memory_bytes_max: 4 << 20, ..QueryOptions::default() };
+        let mut execution = execution(data, text, &serde_json::json!({}), options);
+        let refused = execution.next(usize::MAX / 2, usize::MAX).unwrap_err();
+        // The store refuses such a batch with the same number, but only at the end.
+        assert_eq!(refused.number(), pellucid_aql::number::RESOURCE_LIMIT, "{text}");
+        assert!(refused.to_string().starts_with("query would use more memory"), "{refused}");
+    }
+}
+
+/// Regression: an event loop waited in the commit of a document for a step of an index build that
+/// had begun after it had looked, or tried again and again meanwhile.
+#[test]
+fn a_commit_that_never_waits_is_refused_while_the_definition_changes() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
+    let body = parse(&serde_json::json!({ "a": 1 }));
+    let body = packed::open(&body).ok().and_then(Ref::as_object).unwrap();
+    let mut attempts = 0;
+    let mut write = || {
+        let os = Acknowledgement::Os;
+        let attempt = attempt(&documents, os, false, &mut timeline, |transaction, timeline| {
+            attempts += 1;
+            transaction.never_wait();
+            transaction.insert(&collection, body, &options, timeline)
+        });
+        attempt.unwrap().1.wait()
+    };
+    let writers = collection.hold_writers().unwrap();
+    assert_eq!(write().unwrap_err().number, ErrorNumber::LOCKED);
+    drop(writers);
+    write().unwrap();
+    assert_eq!((attempts, agree(&documents, &collection).len()), (2, 1));
+}
+
+/// Regression: a text that is too long for a key, and is compared with keys, ended the query.
+#[test]
+fn a_text_that_is_too_long_for_a_key_finds_nothing() {
+    let (documents, ..) = with_index();
+    let binds = serde_json::json!({ "k": "x".repeat(2_000) });
+    for (text, expected) in [
+        ("FOR d IN c FILTER d._key == @k RETURN 1", vec![]),
+        ("FOR d IN c FILTER d._key IN [@k] RETURN 1", vec![]),
+        ("FOR d IN c FILTER d._id == CONCAT('c/', @k) RETURN 1", vec![]),
+        ("RETURN DOCUMENT(CONCAT('c/', @k))", vec![Value::Null]),
+        ("REMOVE @k IN c OPTIONS {ignoreErrors: true}", vec![]),
+    ] {
+        assert_eq!(query(&documents, text, &binds), expected, "{text}");
+    }
+    let refused = planned(&documents, "REMOVE @k IN c", &binds).next(1, usize::MAX).unwrap_err();
+    assert_eq!(refused.number(), pellucid_aql::number::DOCUMENT_NOT_FOUND);
+}
+
+/// Regression: a covering index whose values are cut reads documents, which counted neither for the
+/// limit of light queries nor as look-ups.
+#[test]
+fn the_documents_that_a_covering_index_reads_count() {
+    let (documents, database, collection) = with_index();
+    for number in 0..40 {
+        let document = serde_json::json!({ "a": 1, "b": "x".repeat(10_000) });
+        apply(&documents, &collection, &Step::Insert(number.to_string(), document)).unwrap();
+    }
+    let data = || crate::QueryData::new(&documents, &database, Acknowledgement::Os);
+    let (text, binds) = ("FOR d IN c FILTER d.a == 1 RETURN d.b", serde_json::json!({}));
+    let mut execution_of_worker = execution(data(), text, &binds, QueryOptions::default());
+    assert_eq!(execution_of_worker.next(100, usize::MAX).unwrap().len(), 40);
+    assert_eq!(execution_of_worker.stats().document_lookups, 40);
+    let light = data().light(pellucid_store::ReadMode::MayBlock);
+    let limits = QueryOptions { is_light: true, ..QueryOptions::default() };
+    let refused = execution(light, text, &binds, limits).next(100, usize::MAX);
+    assert_eq!(refused, Err(QueryError::NotLight));
+}
+
+/// Regression: the write of a document that another writer had removed after the query's snapshot
+/// was refused as not found, and so clients did not repeat the query. An insertion that overwrites
+/// made the document anew.
+#[test]
+fn a_write_to_a_document_that_was_removed_after_the_snapshot_is_a_conflict() {
+    let (documents, database, collection) = with_index();
+    for key in ["own", "other"] {
+        let step = Step::Insert(key.to_owned(), serde_json::json!({ "a": 1 }));
+        apply(&documents, &collection, &step).unwrap();
+    }
+    let data = crate::QueryData::new(&documents, &database, Acknowledgement::Os);
+    data.scan(collection.id).unwrap();
+    apply(&documents, &collection, &Step::Remove("other".to_owned())).unwrap();
+    let mut writes = data.begin_writes().unwrap();
+    let mut refusal = |kind: WriteKind, key: &str, overwrite_mode: Overwrite| {
+        let document = serde_json::json!({ "_key": key, "a": 2 });
+        let document = &Value::open(&parse(&document)).unwrap();
+        let options = &pellucid_aql::WriteOptions { overwrite_mode, ..Default::default() };
+        let (key, collection) = (Some(key), collection.id);
+        let write = Write { kind, collection, key, revision: None, document, options };
+        writes.add(&write).err().map(|error| error.number())
+    };
+    for kind in [WriteKind::Update, WriteKind::Replace, WriteKind::Remove] {
+        assert_eq!(refusal(kind, "other", Overwrite::Conflict), Some(1200), "{kind:?}");
+    }
+    for mode in [Overwrite::Ignore, Overwrite::Update, Overwrite::Replace] {
+        assert_eq!(refusal(WriteKind::Insert, "other", mode), Some(1200), "{mode:?}");
+    }
+    let mut removal = |key: &str| refusal(WriteKind::Remove, key, Overwrite::Conflict);
+    assert_eq!(removal("nothing"), Some(1202));
+    assert_eq!(removal("own"), None);
+    assert_eq!(removal("own"), Some(1202), "the query removed it itself");
+    assert_eq!(refusal(WriteKind::Insert, "own", Overwrite::Update), None);
+}
+
+/// Regression: with `ignoreRevs: false`, an upsert conflicted with a document that its query had
+/// written, and the revision that the update named was not looked at.
+#[test]
+fn an_upsert_expects_the_revision_that_its_update_names() {
+    let (documents, ..) = with_index();
+    let rows = |update: &str| {
+        let text = format!(
+            "FOR i IN 1..2 UPSERT {{a: 1}} INSERT {{a: 1, n: 1}} UPDATE {update} IN c \
+             OPTIONS {{ignoreRevs: false}} RETURN NEW.n"
+        );
+        let rows = planned(&documents, &text, &serde_json::json!({})).next(9, usize::MAX);
+        rows.map_err(|error| error.number())
+    };
+    let numbers = |numbers: [i64; 2]| Ok(numbers.map(Value::from).to_vec());
+    assert_eq!(rows("{n: OLD.n + 1}"), numbers([1, 2]));
+    assert_eq!(rows("MERGE(OLD, {n: OLD.n + 1})"), numbers([3, 4]));
+    assert_eq!(rows("{_rev: 'x', n: 9}"), Err(1200));
+}
+
+/// Regression: each row counted a collection anew, and so rows of one query differed.
+#[test]
+fn all_rows_of_a_query_have_the_same_count() {
+    let (documents, _, collection) = with_index();
+    let text = "FOR i IN 1..100 RETURN LENGTH(c)";
+    let mut execution = planned(&documents, text, &serde_json::json!({}));
+    let mut counts = execution.next(10, usize::MAX).unwrap();
+    let insert = Step::Insert("one".to_owned(), serde_json::json!({}));
+    apply(&documents, &collection, &insert).unwrap();
+    counts.extend(execution.next(usize::MAX / 2, usize::MAX).unwrap());
+    assert_eq!(counts, vec![Value::from(0_i64); 100]);
 }
 
 /// The result of a query.

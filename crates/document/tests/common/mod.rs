@@ -34,7 +34,7 @@ fn open_with(folder: &TempDir, options: EmbeddedOptions) -> Arc<Documents> {
 
 /// The transaction of a query that sees the documents as they are now.
 pub(crate) fn begin_query(documents: &Arc<Documents>) -> Transaction {
-    Transaction::begin_at(documents, documents.store().snapshot().unwrap().sequence())
+    Transaction::begin_at(documents, documents.store().snapshot().unwrap())
 }
 
 pub(crate) fn world() -> TestFixture {

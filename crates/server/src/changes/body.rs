@@ -21,9 +21,9 @@ use crate::log::Log;
 /// records, or 32 MiB.
 const STEPS_OVER_OTHERS_MAX: u32 = 32;
 
-/// The message of a stream whose collection was removed or emptied.
-pub(super) const EMPTIED: &str = "the collection was removed or emptied as a whole, which is no \
-                                  change of its documents: read it anew";
+/// The message of a stream whose collection was removed, emptied or renamed.
+pub(super) const EMPTIED: &str = "the collection was removed, emptied as a whole or renamed, which \
+                                  is no change of its documents: read it anew";
 
 /// The message at the end of a stream whose caller has lost the right to read.
 const TAKEN_BACK: &str = "this account may not read it any more, or its token or password is over";
@@ -239,26 +239,27 @@ impl ChangesBody {
         if out.is_empty() && occasion == PieceTrigger::Silence {
             return self.progress(out, FillResult::Waiting);
         }
-        match self.content.is_there() {
-            true => FillResult::Waiting,
-            false => self.lost(out, EMPTIED, None),
-        }
+        self.interruption(out).unwrap_or(FillResult::Waiting)
     }
 
-    /// Appends the position of the stream and returns `filled`, or ends a stream whose collection
-    /// was emptied. It is put off while the collection changes: a client that begins again behind
-    /// an emptying would not be told of it.
+    /// Appends the position of the stream and returns `filled`, unless its collection changes.
     fn progress(&mut self, out: &mut Vec<u8>, filled: FillResult) -> FillResult {
         let sequence = self.changes.sequence();
+        self.interruption(out).unwrap_or_else(|| {
+            self.form.progress(out, sequence);
+            filled
+        })
+    }
+
+    /// Ends a stream whose collection was removed, emptied or renamed, and makes one wait whose
+    /// collection changes: a client that begins again behind that would not be told of it, and no
+    /// later write needs to wake the stream. `None` if it can go on.
+    fn interruption(&mut self, out: &mut Vec<u8>) -> Option<FillResult> {
         if self.content.is_changing() {
             self.put_off = Some(AwaitedEvent::Look);
-            return FillResult::Waiting;
+            return Some(FillResult::Waiting);
         }
-        if !self.content.is_there() {
-            return self.lost(out, EMPTIED, None);
-        }
-        self.form.progress(out, sequence);
-        filled
+        (!self.content.is_there()).then(|| self.lost(out, EMPTIED, None))
     }
 
     /// Ends the stream with an item that says why it cannot go on. `there` are the oldest and the
@@ -298,7 +299,8 @@ mod tests {
     use pellucid_account::Timeline;
     use pellucid_budget::Budget;
     use pellucid_document::{
-        CollectionDefinition, Documents, SYSTEM_DATABASE, TABLE, WriteOptions, attempt_to_end,
+        CollectionDefinition, Documents, ErrorNumber, SYSTEM_DATABASE, TABLE, WriteOptions,
+        attempt_to_end,
     };
     use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
     use pellucid_store::{Acknowledgement, ChangeSelector, Store};
@@ -327,7 +329,8 @@ mod tests {
             transaction.insert(&collection, document, &WriteOptions::default(), timeline)
         })
         .unwrap();
-        let content = Content::of_collection(collection, SYSTEM_DATABASE.to_owned(), memory);
+        let database = SYSTEM_DATABASE.to_owned();
+        let content = Content::of_collection(collection, "c", database, memory).unwrap();
         let (table, prefix) = (store.table(TABLE).unwrap(), content.prefix(b""));
         let all = ChangeSelector { table, prefix: &prefix, since: 0, is_durable: false };
         let feed = store.local().and_then(|local| local.change_feed()).unwrap();
@@ -343,6 +346,24 @@ mod tests {
         let (changes, accounts, log) =
             (feed.changes(all).unwrap(), Arc::new(accounts), Log::of_process());
         (documents, ChangesBody::new(changes, content, accounts, Identity::Anybody, &query, &log))
+    }
+
+    /// Regression: a stream that was opened while its collection was renamed followed it for ever.
+    #[test]
+    fn a_collection_that_was_renamed_since_it_was_found_is_not_there() {
+        let (folder, memory) = (TempDir::new().unwrap(), StreamMemory::of(Budget::new(1 << 20)));
+        let (documents, _body) = of_large_document(&folder, memory.clone());
+        let system = documents.database(SYSTEM_DATABASE).unwrap();
+        let collection = system.collection("c").unwrap();
+        documents.rename_collection(&system, &collection, "old").unwrap();
+        let opened = |name: &str| {
+            let (collection, database) = (Arc::clone(&collection), SYSTEM_DATABASE.to_owned());
+            let content = Content::of_collection(collection, name, database, memory.clone());
+            content.map(drop).map_err(|error| error.number)
+        };
+        assert_eq!(opened("c"), Err(ErrorNumber::COLLECTION_NOT_FOUND));
+        assert_eq!(opened("old"), Ok(()));
+        assert_eq!(opened(&collection.id.to_string()), Ok(()));
     }
 
     /// Regression: a stream that waited for memory sent nothing meanwhile, not even its position,

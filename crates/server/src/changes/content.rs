@@ -45,14 +45,22 @@ pub(super) enum ItemRemainder {
 }
 
 impl Content {
+    /// The content of the collection that was found by this name or number.
+    ///
+    /// # Errors
+    /// 1203 if it was renamed since: the stream would not end at that.
     pub(crate) fn of_collection(
         collection: Arc<Collection>,
+        name: &str,
         database: String,
         memory: StreamMemory,
-    ) -> Content {
+    ) -> Result<Content, DocumentError> {
         let shape = collection.shape();
+        if shape.definition.name != name && name.parse::<u64>() != Ok(collection.id) {
+            return Err(DocumentError::collection_not_found(name));
+        }
         let (place, emptied_at) = (shape.documents_prefix().to_vec(), shape.definition.emptied_at);
-        Content::Documents { collection, database, place, emptied_at, memory }
+        Ok(Content::Documents { collection, database, place, emptied_at, memory })
     }
 
     /// The oldest sequence number that a stream can start from, if the collection was created,
@@ -86,24 +94,25 @@ impl Content {
         }
     }
 
-    /// Returns true if the stream's key prefix still covers all writes. It is false after a
-    /// collection was removed or emptied.
+    /// Returns true if the stream's key prefix still covers all writes to what the request names.
+    /// It is false after a collection was removed, emptied or renamed.
     pub(super) fn is_there(&self) -> bool {
         match self {
             Content::Entities(..) => true,
-            Content::Documents { collection, place, .. } => {
-                !collection.is_dropped() && collection.shape().documents_prefix() == place
+            Content::Documents { collection, emptied_at, .. } => {
+                !collection.is_dropped() && collection.shape().definition.emptied_at == *emptied_at
             }
         }
     }
 
-    /// Returns true while the definition of the collection changes, so that it may be emptied.
+    /// Returns true while the definition of the collection changes, so that it may be emptied or
+    /// renamed.
     pub(super) fn is_changing(&self) -> bool {
         matches!(self, Content::Documents { collection, .. } if collection.is_changing())
     }
 
     /// The sequence number after which a later stream goes on without a gap, if this one has passed
-    /// `passed`. Behind an emptying, it would not be told of that.
+    /// `passed`. Behind an emptying or a renaming, it would not be told of that.
     pub(super) fn position(&self, passed: u64) -> u64 {
         match self {
             Content::Documents { collection, .. } if self.is_changing() || !self.is_there() => {

@@ -340,7 +340,9 @@ impl DocumentApi {
             CollectionCall::Document if !call.is_array() => {
                 // A parsed body takes several times its bytes.
                 let _memory = memory.of_document(&call.body)?;
-                return document::answer(documents, acknowledgement, call, collection, timeline);
+                return document::answer(
+                    documents, acknowledgement, memory, call, collection, timeline,
+                );
             }
             CollectionCall::Document | CollectionCall::Array => {
                 array::answer(documents, acknowledgement, memory, call, collection, timeline)?

@@ -4,29 +4,37 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
+use pellucid_budget::Share;
 use pellucid_document::{
     Collection, CollectionSchema, Commit, CommitSequences, DocumentError, Documents, ErrorNumber,
     StoredRevision, attempt, document_of, is_document_key, revision_text, sequence_of,
 };
-use pellucid_store::{Acknowledgement, Answer, Value as StoreValue};
+use pellucid_store::{Acknowledgement, Answer, Object, Value as StoreValue};
 use pellucid_value::{Ref, json};
 
 use super::call::{Call, open};
 use super::completion::{CommitReply, Completion};
+use super::encoding::Encoding;
+use super::memory::RequestMemory;
 use super::reply::{empty, revision_error};
 use super::write_request::{WriteRequest, WriteResult};
 use crate::reply::{Body, Reply};
 use crate::routes::Method;
 
 /// The most bytes of a packed document that is copied or written as JSON on an event loop. Those of
-/// a larger one are only read and checked there, if the store has them in memory.
-const LIGHT_DOCUMENT_BYTES_MAX: u64 = 64 << 10;
+/// a larger one are only read and checked there, if the store has them in memory. Copies and the
+/// JSON of a larger one take memory from the budget.
+const LIGHT_DOCUMENT_BYTES_MAX: usize = 64 << 10;
+
+/// The first capacity of the body of a reply to a write without a large document.
+const LIGHT_REPLY_BYTES: usize = 128;
 
 /// Answers a call to one document, or the insertion of one; `None` if it would have to wait and the
 /// call may not.
 pub(super) fn answer(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
+    memory: &RequestMemory,
     call: &Call<'_>,
     collection: &Arc<Collection>,
     timeline: &mut Timeline,
@@ -40,14 +48,14 @@ pub(super) fn answer(
     }
     match (call.method, key) {
         (Method::Get | Method::Head, Some(key)) => {
-            let reply = read(documents, call, collection, key, timeline)?;
+            let reply = read(documents, memory, call, collection, key, timeline)?;
             Ok(reply.map(Completion::Reply))
         }
         (Method::Post, None) | (Method::Put | Method::Patch | Method::Delete, Some(_)) => {
             if !call.may_wait && collection.is_changing() {
                 return Ok(None);
             }
-            write(documents, acknowledgement, call, collection, key, timeline)
+            write(documents, acknowledgement, memory, call, collection, key, timeline)
         }
         _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
     }
@@ -71,7 +79,7 @@ fn rewrites_large(
     };
     let Some(key) = key else { return false };
     match documents.head_and_length(&shape, key.as_bytes(), timeline) {
-        Answer::Now(Ok(Some((head, _)))) => head.value_length > LIGHT_DOCUMENT_BYTES_MAX,
+        Answer::Now(Ok(Some((head, _)))) => head.value_length > LIGHT_DOCUMENT_BYTES_MAX as u64,
         // The write itself tells what is wrong, or waits.
         _ => false,
     }
@@ -86,6 +94,7 @@ fn given_key(body: Ref<'_>) -> Option<&str> {
 /// Reads a document; `None` if it would have to wait and the call may not.
 fn read(
     documents: &Documents,
+    memory: &RequestMemory,
     call: &Call<'_>,
     collection: &Collection,
     key: &str,
@@ -114,20 +123,41 @@ fn read(
     if let Some(reply) = unmet(call, &shape, key, object.head.sequence) {
         return Ok(Some(reply));
     }
-    if !call.may_wait && object.head.value_length > LIGHT_DOCUMENT_BYTES_MAX {
+    if !call.may_wait && object.value.len() > LIGHT_DOCUMENT_BYTES_MAX {
         return Ok(None);
     }
-    let document = document_of(&shape, &object)?;
-    let mut body = Vec::with_capacity(2 * document.len());
-    json::write(open(&document), &mut body);
+    let (body, memory) = json_of(memory, call, &shape, &object)?;
     let body = match is_head {
         // The store has no note of the length.
         true => Body::Length(body.len() as u64),
         false => Body::Value(StoreValue::Owned(body)),
     };
     let revision = revision_text(object.head.sequence);
-    let reply = Reply { body, ..Reply::json(200, vec![]) };
+    let reply = Reply { body, memory, ..Reply::json(200, vec![]) };
     Ok(Some(reply.with_header("ETag", format!("\"{revision}\""))))
+}
+
+/// The JSON of a document, with its memory if the document is large.
+fn json_of(
+    memory: &RequestMemory,
+    call: &Call<'_>,
+    shape: &CollectionSchema,
+    object: &Object,
+) -> Result<(Vec<u8>, Option<Share>), DocumentError> {
+    if object.value.len() <= LIGHT_DOCUMENT_BYTES_MAX {
+        let document = document_of(shape, object)?;
+        let mut body = Vec::with_capacity(2 * document.len());
+        json::write(open(&document), &mut body);
+        return Ok((body, None));
+    }
+    let mut copies = None;
+    memory.hold(&mut copies, object.value.held_bytes() + object.value.len())?;
+    let document = document_of(shape, object)?;
+    let share = memory.budget().share(usize::MAX);
+    let mut body = Encoding::new(share, call.control.as_ref());
+    body.packed(open(&document), document.len())?;
+    let (body, share) = body.finish();
+    Ok((body, Some(share)))
 }
 
 /// The reply to a read whose conditions the revision `sequence` does not meet.
@@ -148,6 +178,7 @@ fn unmet(call: &Call<'_>, shape: &CollectionSchema, key: &str, sequence: u64) ->
 fn write(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
+    memory: &RequestMemory,
     call: &Call<'_>,
     collection: &Arc<Collection>,
     key: Option<&str>,
@@ -159,16 +190,32 @@ fn write(
     if !call.may_wait && rewrites_large(documents, &request, collection, key, body, timeline) {
         return Ok(None);
     }
+    let (mut held, mut reply_bytes) = (None, LIGHT_REPLY_BYTES);
     let revision = body.as_object().and_then(|body| request.revision_in(body));
     // An insertion checks the revision only if it overwrites an existing document.
     let expected = call.if_match.as_deref().or(revision);
     let attempt =
         attempt(documents, request.acknowledgement, false, timeline, |transaction, timeline| {
-            request.apply(collection, key, body, expected, transaction, timeline)
+            if !call.may_wait {
+                transaction.never_wait();
+            }
+            let written = request.apply(collection, key, body, expected, transaction, timeline)?;
+            // The store copies what is written.
+            let copied_bytes = 2 * transaction.value_bytes() + written.document_bytes();
+            if copied_bytes > LIGHT_DOCUMENT_BYTES_MAX {
+                // After the commit, it would be too late to refuse the reply.
+                reply_bytes = written.json_bytes_max();
+                memory.hold(&mut held, copied_bytes + reply_bytes)?;
+            }
+            Ok(written)
         });
-    let database = call.database().to_owned();
-    let replying = WriteReply { database, shape: collection.shape(), request };
+    let (database, shape) = (call.database().to_owned(), collection.shape());
+    let replying = WriteReply { database, shape, request, reply_bytes, memory: held };
     Ok(Some(match attempt {
+        // A worker waits for a definition that changes.
+        Ok((_, Commit::Done(Err(error)))) if error.number == ErrorNumber::LOCKED => {
+            return Ok(None);
+        }
         Err(error) => Completion::Reply(replying.reply(Err(error))),
         Ok((written, Commit::Done(result))) => {
             Completion::Reply(replying.reply(result.map(|committed| (written, committed))))
@@ -203,15 +250,19 @@ struct WriteReply {
     database: String,
     shape: Arc<CollectionSchema>,
     request: WriteRequest,
+    /// The first capacity of the body.
+    reply_bytes: usize,
+    /// The memory of large documents and of their JSON.
+    memory: Option<Share>,
 }
 
 impl WriteReply {
-    fn reply(&self, result: Result<(WriteResult, CommitSequences), DocumentError>) -> Reply {
+    fn reply(self, result: Result<(WriteResult, CommitSequences), DocumentError>) -> Reply {
         let (written, committed) = match result {
             Ok(written) => written,
             Err(error) => return error_reply(&self.shape, error),
         };
-        let mut body = Vec::with_capacity(128);
+        let mut body = Vec::with_capacity(self.reply_bytes);
         if self.request.is_silent {
             body.extend_from_slice(b"{}");
         } else {
@@ -220,7 +271,11 @@ impl WriteReply {
         let (database, name) = (encode(&self.database), &self.shape.definition.name);
         let key = encode(&written.outcome.key);
         let revision = written.outcome.version.revision(&committed);
-        Reply::json(self.request.status(), body)
+        let memory = self.memory.map(|mut memory| {
+            memory.give_back(memory.held_bytes().saturating_sub(body.capacity()));
+            memory
+        });
+        Reply { memory, ..Reply::json(self.request.status(), body) }
             .with_header("ETag", format!("\"{revision}\""))
             .with_header("Location", format!("/_db/{database}/_api/document/{name}/{key}"))
     }

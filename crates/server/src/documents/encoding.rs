@@ -21,7 +21,7 @@ const NUMBER_BYTES_MAX: usize = 32;
 const WRITER_BYTES: usize = 64;
 
 /// A value whose JSON may be longer than this is measured before it is written.
-const UNMEASURED_BYTES_MAX: usize = 64 << 10;
+pub(super) const UNMEASURED_BYTES_MAX: usize = 64 << 10;
 
 /// A JSON body that is being written.
 pub(super) struct Encoding<'a> {

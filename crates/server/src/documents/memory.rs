@@ -26,6 +26,9 @@ const PACKED_PER_BYTE: usize = 2;
 /// A body up to this size is parsed without taking memory from the budget.
 const UNCOUNTED_BODY_BYTES: usize = 4 << 10;
 
+/// Copies of a document up to this size are made without taking memory from the budget.
+const UNCOUNTED_COPIES_BYTES: usize = 64 << 10;
+
 /// The memory of the document API's calls.
 #[derive(Clone)]
 pub(crate) struct RequestMemory {
@@ -72,6 +75,22 @@ impl RequestMemory {
         let mut memory = self.budget.share(usize::MAX);
         memory.take(body.len().saturating_mul(PACKED_PER_BYTE)).map_err(over_budget)?;
         Ok(Some(memory))
+    }
+
+    /// Makes `held` the memory of `bytes` of copies of one document; `None` for few. The limit of
+    /// one call does not apply to documents.
+    ///
+    /// # Errors
+    /// 32 if there is not enough.
+    pub(super) fn hold(&self, held: &mut Option<Share>, bytes: usize) -> Result<(), DocumentError> {
+        if bytes <= UNCOUNTED_COPIES_BYTES {
+            *held = None;
+            return Ok(());
+        }
+        let share = held.get_or_insert_with(|| self.budget.share(usize::MAX));
+        let before_bytes = share.held_bytes();
+        share.give_back(before_bytes.saturating_sub(bytes));
+        share.take(bytes.saturating_sub(before_bytes)).map_err(over_budget)
     }
 }
 

@@ -286,7 +286,7 @@ impl QueryRunner {
         let cursor = self.run(query, &request, context, mode, kill, timeline, note);
         let mut cursor = cursor.map_err(|error| running_error(&error))?;
         cursor.id = listed.id;
-        cursor.settle_memory()?;
+        let has_written = cursor.committed.is_some();
         // A streamed query is listed until its cursor is gone. Others are listed until their reply
         // is written.
         let listed = match request.is_stream {
@@ -296,9 +296,14 @@ impl QueryRunner {
             }
             false => Some(listed),
         };
-        let given = self.give(cursor, 201, call);
+        let given = cursor.settle_memory().and_then(|()| self.give(cursor, 201, call));
         drop::<Option<QueryRegistration>>(listed);
-        given
+        given.map_err(|mut error| {
+            if has_written {
+                error.message += " (the writes of the query were made)";
+            }
+            error
+        })
     }
 
     /// The request of a call, within the limits of the server.

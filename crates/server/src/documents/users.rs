@@ -241,7 +241,10 @@ fn problem(error: AccessError) -> DocumentError {
         AccessError::Exists(_) => ErrorNumber::USER_DUPLICATE,
         AccessError::Missing(_) => ErrorNumber::USER_NOT_FOUND,
         AccessError::Unacceptable(_) => ErrorNumber::BAD_PARAMETER,
-        AccessError::File(..) | AccessError::Malformed(..) => ErrorNumber::INTERNAL,
+        AccessError::File(..)
+        | AccessError::Malformed(..)
+        | AccessError::Exposed(..)
+        | AccessError::Randomness(_) => ErrorNumber::INTERNAL,
     };
     DocumentError::new(number, error.to_string())
 }

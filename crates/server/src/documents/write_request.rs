@@ -8,9 +8,10 @@ use pellucid_document::{
     Transaction, Version, WriteOptions,
 };
 use pellucid_store::Acknowledgement;
-use pellucid_value::{MergeOptions, ObjectRef, Ref, json};
+use pellucid_value::{MergeOptions, ObjectRef, Ref, json, packed};
 
 use super::call::{Call, bad_request, not_implemented, object_in, open};
+use super::encoding::UNMEASURED_BYTES_MAX;
 use crate::routes::Method;
 
 /// The query parameters of a call that writes.
@@ -154,15 +155,27 @@ const JSON_PER_BYTE: usize = 6;
 const IDENTITY_BYTES_MAX: usize = 2_048;
 
 impl WriteResult {
+    /// The stored forms of the documents in the result.
+    fn documents(&self) -> impl Iterator<Item = &[u8]> {
+        let old = self.outcome.previous.as_ref().and_then(|old| old.stored.as_deref());
+        old.into_iter().chain(self.new.as_deref())
+    }
+
     /// The bytes of the documents in the result.
     pub(super) fn document_bytes(&self) -> usize {
-        let old = self.outcome.previous.as_ref().and_then(|old| old.stored.as_ref());
-        self.new.as_ref().map_or(0, Vec::len) + old.map_or(0, Vec::len)
+        self.documents().map(<[u8]>::len).sum()
     }
 
     /// The most bytes that [`WriteResult::write`] appends.
     pub(super) fn json_bytes_max(&self) -> usize {
-        self.document_bytes().saturating_mul(JSON_PER_BYTE).saturating_add(3 * IDENTITY_BYTES_MAX)
+        let of_document = |stored: &[u8]| {
+            let bytes_max = stored.len().saturating_mul(JSON_PER_BYTE);
+            match bytes_max > UNMEASURED_BYTES_MAX {
+                true => packed::json_length(stored).unwrap_or(bytes_max),
+                false => bytes_max,
+            }
+        };
+        self.documents().map(of_document).sum::<usize>() + 3 * IDENTITY_BYTES_MAX
     }
 
     /// Appends the result as JSON.

@@ -219,11 +219,12 @@ impl EntityApi {
                     Err(line) => return complete(DeferredReply::of(Err(line.into()))),
                 };
                 drop(body);
-                // Held until the entries, which the body has become, are written.
-                let _memory = memory;
                 let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
                 let reply = WriteReply::Batch { entries: operations.len() };
                 let done = move |arrival: DeliveredAnswer<WriteOutcome>| {
+                    // Held until the entries, which the body has become, are written: the store
+                    // may have a copy of them.
+                    let _memory = memory;
                     complete(DeferredReply::by(arrival, |written| reply.of(written)));
                 };
                 match store.write(table, &operations, acknowledgement, &mut Timeline::off()) {

@@ -21,6 +21,8 @@ pub(crate) use client::{
     wait_until,
 };
 use pellucid_account::Snapshot;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+use pellucid_engine::EngineOptions;
 use pellucid_server::{Log, RunningServer, ServerError, ServerOptions, start as start_server};
 use pellucid_store::Store;
 pub(crate) use stores::TestStore;
@@ -57,6 +59,14 @@ pub(crate) fn start_on_store(
     set: impl FnOnce(&mut ServerOptions),
 ) -> TestServer {
     start_by(|options, log| pellucid_server::start_on(store, options, log), folder, set)
+}
+
+/// Like [`start_with`], on an embedded store with these options, which the test uses, too.
+pub(crate) fn start_with_store(options: EngineOptions) -> (Arc<dyn Store>, TestServer) {
+    let (folder, embedded) = (Arc::new(TempDir::new().unwrap()), EmbeddedOptions::default());
+    let store = EmbeddedStore::open_with(folder.path(), embedded, options).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    (Arc::clone(&store), start_on_store(store, folder, |_| {}))
 }
 
 fn start_by(

@@ -2,14 +2,18 @@
 //! cause, and queries that are listed, killed and limited.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{
-    Client, PATIENCE, number, request, serve, serve_with, start_with, wait_for, wait_until,
+    Client, PATIENCE, number, request, serve, serve_with, start_on, start_with, wait_for,
+    wait_until,
 };
 use crate::refused_calls::UnexpectedAnswers;
 use crate::{asked, call, make_index, with_collection, with_empty_collection};
+use pellucid_server::HandOverPolicy;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 fn make(client: &mut Client, target: &str, body: &Value) {
     let answer = call(client, "POST", target, body);
@@ -510,6 +514,24 @@ fn an_array_that_is_written_and_cannot_be_answered_says_so() {
     assert!(written < 30, "{written}");
 }
 
+/// Regression: if the result of a query that had written did not fit in the reply, the error did
+/// not tell that the writes were made.
+#[test]
+fn a_query_that_has_written_and_cannot_be_answered_says_so() {
+    let (_server, mut client) = serve_with(|options| {
+        options.request_memory = 64 << 20;
+        options.documents.query_memory_max = 16 << 20;
+    });
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    // Each character takes six bytes in the answer.
+    let query = "FOR i IN 1..3 INSERT {n: i} INTO c RETURN REPEAT('\\u0001', 1048576)";
+    let refused = asked(&mut client, &json!({ "query": query }));
+    assert_eq!(number(&refused), (500, 32));
+    let message = refused.json()["errorMessage"].as_str().unwrap().to_owned();
+    assert!(message.ends_with(" (the writes of the query were made)"), "{message}");
+    assert_eq!(client.get("/_api/collection/c/count").json()["count"], 3);
+}
+
 /// Regression: a small call that read a large document was answered on the event loop, and held up
 /// its other connections.
 #[test]
@@ -528,6 +550,35 @@ fn large_documents_are_read_by_workers() {
         let queued = answer.header("X-Arango-Queue-Time-Seconds").unwrap();
         assert!(queued.parse::<f64>().unwrap() > 0.0, "{method}: {queued}");
     }
+}
+
+/// Regression: the copies of one large document were in no limit of memory, and only the finished
+/// reply was counted: after a write, too late to refuse it.
+#[test]
+fn one_large_document_takes_the_memory_of_requests() {
+    let folder = Arc::new(TempDir::new().unwrap());
+    let server = start_on(Arc::clone(&folder), |_| {});
+    let mut client = server.client();
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    let document = json!({"_key": "k", "v": "v".repeat(1 << 20)}).to_string();
+    let made = client.call("POST", "/_api/document/c", &[], &document).having(202);
+    drop(server);
+    // The JSON has room, but not with a copy of the document.
+    let server = start_on(folder, |options| {
+        options.request_memory = 3 << 19;
+        options.embedded.hand_over = HandOverPolicy::Always;
+    });
+    let mut client = server.client();
+    let target = "/_api/document/c/k";
+    assert_eq!(number(&client.get(target)), (500, 32));
+    for wanted in ["", "?returnNew=true"] {
+        let change = call(&mut client, "PATCH", &format!("{target}{wanted}"), &json!({"n": 1}));
+        assert_eq!(number(&change), (500, 32), "{wanted}");
+    }
+    let unchanged = client.call("GET", target, &[("if-none-match", &*made.etag())], b"");
+    assert_eq!(unchanged.status, 304, "the refused change has no effect");
+    wait_until(|| client.figure("pellucid_request_memory_bytes"), |bytes| *bytes == 0.0);
+    assert_eq!(call(&mut client, "DELETE", target, &Value::Null).status, 202);
 }
 
 /// Regression: a batch of an array was cut by the size of the request alone, so that documents with

@@ -1,7 +1,10 @@
 //! `/_api/user`: accounts are created, changed and removed as ArangoDB's drivers do it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use crate::common::{Answer, Client, TestServer, add_account, basic, number, serve, start_with};
-use pellucid_server::access::Right;
+use pellucid_server::access::{AccountFile, Right};
 use serde_json::{Value, json};
 
 /// Starts a server whose account `root` may do everything; its password is its name.
@@ -146,6 +149,22 @@ fn a_token_sets_no_password() {
     assert_eq!(by_token("PATCH", "/_api/user/ada", json!({"extra": {"team": 7}})).status, 200);
     let body = json!({"passwd": "next"});
     call_as(&mut client, ("root", "root"), ("PATCH", "/_api/user/root"), &body).having(200);
+}
+
+/// Regression: the fault of the file was answered as one of the client.
+#[test]
+fn accounts_that_others_can_read_fail_a_change() {
+    let (server, mut client) = guarded();
+    let path = AccountFile::new(server.folder()).path();
+    let mut change_at = |mode| {
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let call = ("PATCH", "/_api/user/root");
+        call_as(&mut client, ("root", "root"), call, &json!({"active": true}))
+    };
+    let failed = change_at(0o640);
+    assert_eq!(number(&failed), (500, 4));
+    assert!(failed.text().contains("chmod 600"), "{}", failed.text());
+    change_at(0o600).having(200);
 }
 
 /// The first account would lock out the client that creates it.

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Answer, Client, TestServer, add_account, basic, entity, request, serve, start_on,
-    start_on_store, start_with, take_right, wait_until,
+    Answer, Client, TestServer, add_account, basic, entity, request, serve, start_on, start_with,
+    start_with_store, take_right, wait_until,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pellucid_embedded::EmbeddedStore;
-use pellucid_server::EmbeddedOptions;
+use pellucid_engine::EngineOptions;
 use pellucid_server::access::Right;
-use pellucid_store::Store;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -139,10 +137,7 @@ fn a_value_of_many_pieces_arrives_whole() {
 /// later changes.
 #[test]
 fn a_stream_goes_on_soon_after_the_queue_of_workers_was_full() {
-    let folder = Arc::new(TempDir::new().unwrap());
-    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
-    let server = start_on_store(Arc::clone(&store), folder, |_| {});
+    let (store, server) = start_with_store(EngineOptions::default());
     // More than the buffers of the connection take.
     let value = "v".repeat(32 << 20);
     assert_eq!(server.client().put(&entity("large"), &value).status, 201);
@@ -255,6 +250,28 @@ fn a_renamed_collection_is_new_to_the_followers_of_its_name() {
     let away = client.get(&since(&read[0]["sequence"])).having(410).json();
     assert_eq!(client.get(&since(&away["oldest"])).lines().len(), 1, "{away}");
     assert_eq!(client.get(&since(&json!(0))).lines().len(), 2);
+}
+
+/// Regression: a stream went on with the collection that it had begun with, to a position behind
+/// the documents of the one that had its name by then.
+#[test]
+fn a_stream_ends_once_its_collection_is_renamed() {
+    let (server, mut client) = serve();
+    make_collection(&mut client, "c");
+    make_collection(&mut client, "next");
+    let mut stream = Stream::open(&server, "/v0/changes?follow&collection=c", &[]);
+    for (from, to) in [("c", "old"), ("next", "c")] {
+        let (path, name) = (format!("/_api/collection/{from}/rename"), json!({ "name": to }));
+        client.call("PUT", &path, &[], name.to_string()).having(200);
+    }
+    for name in ["old", "c"] {
+        client.call("POST", &format!("/_api/document/{name}"), &[], "{}").having(202);
+    }
+    let lost = stream.next_json();
+    assert!(lost["error"].as_str().is_some_and(|error| error.contains("renamed")), "{lost}");
+    assert_eq!(stream.next(), None);
+    let since = format!("/v0/changes?since={}&collection=c", lost["sequence"]);
+    client.get(&since).having(410);
 }
 
 /// A server with a collection `c` of one large document, and with this memory for requests.

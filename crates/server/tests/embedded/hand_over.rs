@@ -7,17 +7,18 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::common::{
-    PATIENCE, TestServer, entity, request, start_on_store, start_with, wait_until,
+    PATIENCE, TestServer, entity, request, start_on_store, start_with, start_with_store, wait_until,
 };
+use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_embedded::EmbeddedStore;
 use pellucid_engine::EngineOptions;
 use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem, pass_on};
 use pellucid_server::{EmbeddedOptions, HandOverPolicy, ServerError};
-use pellucid_store::Store;
+use pellucid_store::{Acknowledgement, Answer, Condition, Operation, Store};
 use tempfile::TempDir;
 
-/// A disk on which reads of the journal block while it is held.
+/// A disk on which reads block while it is held.
 #[derive(Default)]
 struct Disk {
     is_cold: AtomicBool,
@@ -43,14 +44,15 @@ impl Disk {
     }
 }
 
-struct SlowFileSystem(SystemFileSystem, Arc<Disk>);
+/// Files of which those in one folder of the store are on the disk.
+struct SlowFileSystem(SystemFileSystem, Arc<Disk>, &'static str);
 struct SlowFile(Arc<dyn File>, Arc<Disk>);
 struct SlowMap(Arc<dyn Map>, Arc<Disk>);
 
 impl SlowFileSystem {
     fn slow(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
-        let is_journal = path.parent().is_some_and(|folder| folder.ends_with("journal"));
-        if is_journal { Arc::new(SlowFile(file, Arc::clone(&self.1))) } else { file }
+        let is_slow = path.parent().is_some_and(|folder| folder.ends_with(self.2));
+        if is_slow { Arc::new(SlowFile(file, Arc::clone(&self.1))) } else { file }
     }
 }
 
@@ -107,16 +109,26 @@ impl Map for SlowMap {
     }
 }
 
-/// Starts a server with one event loop, on a disk that the test holds and releases. The store is
-/// filled so far that the first keys are in sealed segments.
-fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TestServer) {
+/// Opens a store of which `slow_folder` is on a disk that the test holds and releases.
+fn open(
+    slow_folder: &'static str,
+    embedded: EmbeddedOptions,
+) -> (Arc<Disk>, Arc<TempDir>, EmbeddedStore) {
     let (disk, folder) = (Arc::new(Disk::default()), Arc::new(TempDir::new().unwrap()));
+    let file_system = SlowFileSystem(SystemFileSystem, Arc::clone(&disk), slow_folder);
     let engine_options = EngineOptions {
-        file_system: Arc::new(SlowFileSystem(SystemFileSystem, Arc::clone(&disk))),
+        file_system: Arc::new(file_system),
         segment_size_bytes: 1 << 20,
         ..EngineOptions::default()
     };
     let store = EmbeddedStore::open_with(folder.path(), embedded, engine_options).unwrap();
+    (disk, folder, store)
+}
+
+/// Starts a server with one event loop, on a disk that the test holds and releases. The store is
+/// filled so far that the first keys are in sealed segments.
+fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TestServer) {
+    let (disk, folder, store) = open("journal", embedded);
     let server = start_on_store(Arc::new(store), folder, |options| {
         options.threads = 1;
         options.limits.stop = Duration::from_secs(1);
@@ -154,6 +166,27 @@ fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     disk.release();
     let answer = waiting.answer();
     assert_eq!((answer.status, answer.body == value(3)), (200, true));
+}
+
+/// Regression: a condition waited for the disk under the lock of all writers.
+#[test]
+fn a_condition_on_a_key_that_is_not_in_memory_is_checked_by_a_worker() {
+    // In a store that was just opened, reads count as slow.
+    let (disk, _folder, store) = open("ledger", EmbeddedOptions::default());
+    let (table, off) = (store.table("t").unwrap(), &mut Timeline::off());
+    let put = Operation::plain(b"key", Some(b"value"));
+    store.write(table, &[put], Acknowledgement::Os, off).wait().unwrap();
+    store.local().unwrap().compact().unwrap();
+    disk.is_cold.store(true, Ordering::SeqCst);
+    let over = Operation { condition: Condition::Present, ..put };
+    let answer = store.write(table, &[over], Acknowledgement::Os, off);
+    assert!(matches!(answer, Answer::Later(_)));
+    answer.wait().unwrap();
+    // A key without a condition is not looked up, and the last write is in memory.
+    for operation in [put, over] {
+        let answer = store.write(table, &[operation], Acknowledgement::Os, off);
+        assert!(matches!(answer, Answer::Now(Ok(_))));
+    }
 }
 
 /// The expected body of the range of keys with the prefix `key-3`, up to `limit` entries.
@@ -270,10 +303,7 @@ fn reads_beyond_the_limit_of_waiting_ones_are_503_at_once() {
 /// Regression: while the queue of the workers was full, event loops made the pieces of ranges.
 #[test]
 fn the_pieces_of_a_range_wait_for_a_worker_behind_a_full_queue() {
-    let folder = Arc::new(TempDir::new().unwrap());
-    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
-    let server = start_on_store(Arc::clone(&store), folder, |_| {});
+    let (store, server) = start_with_store(EngineOptions::default());
     // More than twice as much as the buffers of the connection take.
     let value = "v".repeat(32 << 20);
     assert_eq!(server.client().put(&entity("large"), &value).status, 201);
@@ -307,14 +337,10 @@ fn the_pieces_of_a_range_wait_for_a_worker_behind_a_full_queue() {
 /// Regression: a range in memory that filled more than one piece made reads count as slow.
 #[test]
 fn a_range_in_memory_of_several_pieces_leaves_reads_fast() {
-    let folder = Arc::new(TempDir::new().unwrap());
     // Simulated reads take no time, so each in memory counts as fast.
     let clock = Clock::simulated(SimulatedClock::leaked(1_700_000_000_000));
     let options = EngineOptions { clock, background: false, ..EngineOptions::default() };
-    let embedded = EmbeddedOptions::default();
-    let store = EmbeddedStore::open_with(folder.path(), embedded, options).unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
-    let server = start_on_store(Arc::clone(&store), folder, |_| {});
+    let (store, server) = start_with_store(options);
     let mut client = server.client();
     // Each fills a piece. The event loop reads the first, and a worker reads all three: after four
     // fast reads, a store that was just opened no longer counts as slow.
@@ -424,10 +450,7 @@ const HERE: (u16, Option<&str>) = (200, Some("0.000000"));
 /// went away left copies behind without a limit.
 #[test]
 fn the_copy_of_a_batch_counts_until_a_worker_has_written_it() {
-    let folder = Arc::new(TempDir::new().unwrap());
-    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
-    let server = start_on_store(Arc::clone(&store), folder, |_| {});
+    let (store, server) = start_with_store(EngineOptions::default());
     let mut client = server.client();
     let gate = Arc::new(Mutex::new(()));
     let held = gate.lock().unwrap();
