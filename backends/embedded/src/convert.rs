@@ -88,7 +88,7 @@ pub(crate) fn failure(error: Error) -> StoreError {
         | Error::TermLength { .. }
         | Error::TablesExhausted => StoreError::Unacceptable(text),
         Error::DiskFull { .. } => StoreError::Full(text),
-        Error::Exhausted { .. } => StoreError::Busy(text),
+        Error::Exhausted { .. } | Error::MergeOvertaken { .. } => StoreError::Busy(text),
         Error::Corruption { .. } => StoreError::Corruption(text),
         Error::Poisoned { .. } | Error::Closed => StoreError::ReadOnly(text),
         Error::NotInMemory => StoreError::NotInMemory,
@@ -98,6 +98,7 @@ pub(crate) fn failure(error: Error) -> StoreError {
         | Error::Version { .. }
         | Error::Foreign { .. }
         | Error::ManifestMissing { .. }
+        | Error::Incomplete { .. }
         | Error::Occupied { .. }
         | Error::Locked { .. } => StoreError::Failed(text),
     }

@@ -13,9 +13,9 @@ use pellucid_engine::{
 };
 use pellucid_store::{
     Acknowledgement, Answer, Backups, ChangeFeed, ChangeReader, ChangeSelector, ChangeStep,
-    DeferredAnswer, DeliveredAnswer, HandOverPolicy, Head, LocalStore, Note, NotingStore, Object,
-    Operation, PartMeasurement, Properties, Range, ReadMode, Result, Scan, Snapshot, Store, Table,
-    Workers, WriteOutcome, hand_over, hand_over_write,
+    Condition, DeferredAnswer, DeliveredAnswer, HandOverPolicy, Head, LocalStore, Note,
+    NotingStore, Object, Operation, PartMeasurement, Properties, Range, ReadMode, Result, Scan,
+    Snapshot, Store, Table, Workers, WriteOutcome, hand_over, hand_over_write,
 };
 
 use crate::backups::BackupFolder;
@@ -26,6 +26,9 @@ use crate::convert::{self, failure};
 const WORKERS: usize = 8;
 /// The name of these threads; each adds its number.
 const WORKER: &str = "pellucid-worker";
+
+/// Bytes of a batch for keys, heads and entries of indexes, beside one value of the largest size.
+const BATCH_REST_BYTES: usize = 1 << 20;
 
 /// The outcome of a read in the engine.
 type EngineRead<T> = pellucid_engine::Result<ReadResult<T>>;
@@ -84,7 +87,8 @@ impl EmbeddedStore {
     }
 
     /// Opens the store as [`EmbeddedStore::open`] does. Settings of the engine that are not in
-    /// `options` are those of `engine_options`.
+    /// `options` are those of `engine_options`; batches may always be large enough for a value of
+    /// the largest size.
     ///
     /// # Errors
     /// As [`EmbeddedStore::open`].
@@ -94,9 +98,11 @@ impl EmbeddedStore {
         engine_options: EngineOptions,
     ) -> Result<EmbeddedStore> {
         let EmbeddedOptions { value_bytes_max, hand_over, handed_over_max, .. } = options;
+        let batch_bytes = value_bytes_max.saturating_add(BATCH_REST_BYTES);
         let engine_options = EngineOptions {
             memory_bytes: options.memory_bytes,
             value_length_max: value_bytes_max,
+            batch_size_max_bytes: engine_options.batch_size_max_bytes.max(batch_bytes),
             kept_changes_bytes: options.kept_changes_bytes,
             dead_share: options.dead_share,
             ..engine_options
@@ -114,6 +120,26 @@ impl EmbeddedStore {
             HandOverPolicy::Never => Some(EngineReadMode::MayBlock),
             HandOverPolicy::Auto => Some(EngineReadMode::InMemory),
             HandOverPolicy::Always => None,
+        }
+    }
+
+    /// True if a write is handed over. A condition on a key that is not in memory would be checked
+    /// under the lock of all writers, which would wait with it.
+    fn hands_over(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        timeline: &mut Timeline,
+    ) -> bool {
+        match self.hand_over {
+            HandOverPolicy::Never => false,
+            HandOverPolicy::Always => true,
+            HandOverPolicy::Auto if self.engine.is_in_memory() => false,
+            HandOverPolicy::Auto => conditional(operations).any(|operation| {
+                let (key, mode) = (operation.key, EngineReadMode::InMemory);
+                let head = self.engine.head_timed(id(table), key, mode, timeline);
+                matches!(head, Ok(ReadResult::NotInMemory))
+            }),
         }
     }
 
@@ -180,10 +206,7 @@ impl Store for EmbeddedStore {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Answer<WriteOutcome> {
-        if self.hand_over == HandOverPolicy::Always {
-            return self.write_noted(table, operations, &[], acknowledgement, timeline);
-        }
-        write(&self.engine, self.clock, table, (operations, &[]), acknowledgement, timeline)
+        self.write_noted(table, operations, &[], acknowledgement, timeline)
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
@@ -260,13 +283,18 @@ impl NotingStore for EmbeddedStore {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Answer<WriteOutcome> {
-        if self.hand_over != HandOverPolicy::Always {
+        if !self.hands_over(table, operations, timeline) {
             let noted = (operations, notes);
             return write(&self.engine, self.clock, table, noted, acknowledgement, timeline);
         }
         let (engine, clock) = (self.engine.clone(), self.clock);
         let notes = notes.to_vec();
         hand_over_write(&self.workers, timeline, operations, move |operations, timeline| {
+            for operation in conditional(operations) {
+                // It brings the page into memory. The write fails with the same error, if any.
+                let mode = EngineReadMode::MayBlock;
+                let _ = engine.head_timed(id(table), operation.key, mode, timeline);
+            }
             write(&engine, clock, table, (operations, &notes), acknowledgement, timeline)
         })
     }
@@ -365,6 +393,11 @@ impl ChangeReader for EmbeddedChanges {
     fn sequence(&self) -> u64 {
         self.changes.sequence()
     }
+}
+
+/// The operations that have a condition.
+fn conditional<'a>(operations: &'a [Operation<'a>]) -> impl Iterator<Item = &'a Operation<'a>> {
+    operations.iter().filter(|operation| operation.condition != Condition::None)
 }
 
 /// Writes on the calling thread.

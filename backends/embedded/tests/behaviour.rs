@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
+use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
-use pellucid_store::Store;
+use pellucid_engine::EngineOptions;
 use pellucid_store::suite::{TestedStore, behaves};
+use pellucid_store::{Acknowledgement, Operation, Store};
 use tempfile::TempDir;
 
 /// The largest value of the stores under test, in bytes.
@@ -32,6 +34,19 @@ fn the_embedded_store_behaves() {
 #[test]
 fn the_embedded_store_behaves_with_little_memory() {
     embedded_behaves(256 << 10);
+}
+
+/// Regression: a value that was longer than a batch may be was refused, whatever its own limit.
+#[test]
+fn a_value_of_the_largest_size_is_no_batch_that_is_too_large() {
+    let folder = TempDir::new().unwrap();
+    let value_bytes_max = VALUE_BYTES_MAX;
+    let options = EmbeddedOptions { value_bytes_max, ..EmbeddedOptions::default() };
+    let engine = EngineOptions { batch_size_max_bytes: 1_000, ..EngineOptions::default() };
+    let store = EmbeddedStore::open_with(folder.path(), options, engine).unwrap();
+    let (table, value) = (store.table("t").unwrap(), vec![7; VALUE_BYTES_MAX]);
+    let put = Operation::plain(b"key", Some(&value));
+    store.write(table, &[put], Acknowledgement::Os, &mut Timeline::off()).wait().unwrap();
 }
 
 #[test]

@@ -123,6 +123,22 @@ fn an_interrupted_copy_resumes_only_from_its_own_source() {
     assert!(what.contains("\"000001\" is in the copy alone"), "{what}");
 }
 
+/// Regression: a group had a mebibyte and any further entry, and a store may refuse a batch that is
+/// larger than its largest value.
+#[test]
+fn a_group_is_larger_than_its_limit_only_with_one_entry() {
+    let (_folders, [from, to]) = two();
+    let (large, larger) = ("v".repeat(600 << 10), "v".repeat(2 << 20));
+    for (key, value) in [("a", &large), ("b", &large), ("c", &larger)] {
+        put(&from, key, value, None);
+    }
+    let source = named(&from, "one");
+    begin_copy(&source, &to, &[TABLE]).unwrap();
+    let mut copied = Vec::new();
+    copy(&source, &to, TABLE, &mut |progress| copied.push(progress.entries)).unwrap();
+    assert_eq!(copied, [1, 2, 3]);
+}
+
 #[test]
 fn a_copy_does_not_create_tables_in_its_source() {
     let (_folders, [from, to]) = two();

@@ -17,6 +17,7 @@ mod calendar;
 mod calibration;
 mod duration;
 mod millisecond;
+mod rising;
 mod shared_reading;
 mod simulated;
 mod source;
@@ -27,6 +28,7 @@ mod wall;
 
 pub use calendar::CalendarDate;
 pub use duration::parse_duration;
+pub use rising::rising;
 pub use shared_reading::SharedReading;
 pub use simulated::SimulatedClock;
 pub use source::{Clock, ClockSource};

@@ -1,7 +1,6 @@
 //! The time of day, and its text forms.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::calendar::CalendarDate;
@@ -20,20 +19,6 @@ impl WallTime {
     #[must_use]
     pub fn now() -> WallTime {
         WallTime::of_unix(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
-    }
-
-    /// The latest of all times for which this was called in the process, including this one. So it
-    /// never falls, even if the system's time is set back, and expired data stays expired.
-    #[must_use]
-    pub fn rising(self) -> WallTime {
-        static LATEST_MS: AtomicU64 = AtomicU64::new(0);
-        // Loaded first, because a write to the shared cache line slows every reader.
-        let latest_ms = LATEST_MS.load(Ordering::Relaxed);
-        if self.unix_ms <= latest_ms {
-            return WallTime { unix_ms: latest_ms };
-        }
-        let latest_ms = LATEST_MS.fetch_max(self.unix_ms, Ordering::Relaxed);
-        WallTime { unix_ms: self.unix_ms.max(latest_ms) }
     }
 
     /// The time `since_epoch` after the Unix epoch.
@@ -148,14 +133,6 @@ mod tests {
     fn text(seconds: u64) -> String {
         let date = WallTime::from_unix_ms(seconds * 1_000).http_date();
         String::from_utf8(date.as_bytes().to_vec()).unwrap()
-    }
-
-    #[test]
-    fn a_rising_time_never_falls() {
-        let now = WallTime::now();
-        assert!(now.rising() >= now);
-        let latest = WallTime::now().rising();
-        assert!(WallTime::EPOCH.rising() >= latest);
     }
 
     #[test]

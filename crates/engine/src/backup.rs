@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pellucid_clock::Clock;
-use pellucid_io::{FileSystem, MapMode};
+use pellucid_io::{FileSystem, LockGuard, MapMode};
 
 use crate::error::{Error, Result};
 use crate::file_copier::{CopyOptions, CopySource, FileCopier};
-use crate::folder::{LEDGER_FOLDER, LOCK_FILE, make_folders, take_lock};
+use crate::folder::{LEDGER_FOLDER, LOCK_FILE, make_folders, take_lock, take_lock_to_read};
 use crate::journal::{JOURNAL_FOLDER, Segment, Span, list_segments, segment_path, verify_segment};
 use crate::ledger::{Manifest, Table, table_path};
+use crate::manifest::INCOMPLETE_FILE;
 use crate::mapped_file::MappedFile;
 use crate::open_store::OpenStore;
 
@@ -47,8 +48,7 @@ impl Backup {
 /// Makes a backup of `store` in `target` ([`crate::Engine::backup_with`]).
 pub(crate) fn backup(store: &OpenStore, target: &Path, options: CopyOptions<'_>) -> Result<Backup> {
     let (files, clock) = (&*store.options.file_system, store.options.clock);
-    claim(files, target)?;
-    let _guard = take_lock(files, target)?;
+    let _guard = claim(files, target)?;
     let _noted = store.activity.begin(crate::jobs::BACKUP, clock);
     let captured = capture(store)?;
     let mut copier = FileCopier::new(files, options, clock, captured.size_bytes());
@@ -101,10 +101,9 @@ pub fn restore_with(
     options: CopyOptions<'_>,
 ) -> Result<Backup> {
     let (from, to) = (from.as_ref(), to.as_ref());
-    let _from_lock = take_lock(files, from)?;
+    let _from_lock = take_lock_to_read(files, from)?;
     let manifest = Manifest::read_existing(files, from)?;
-    claim(files, to)?;
-    let _to_lock = take_lock(files, to)?;
+    let _to_lock = claim(files, to)?;
     let mut each = Vec::new();
     let mut sealed = HashSet::new();
     for facts in manifest.segments.iter().filter(|facts| facts.last_sequence != 0) {
@@ -191,27 +190,37 @@ impl RestoredFile {
     }
 }
 
-/// Creates the folders of a store in `directory`, which must contain no files or not exist.
-pub(crate) fn claim(files: &dyn FileSystem, directory: &Path) -> Result<()> {
+/// Creates the folders of a store in `directory`, which must contain no files or not exist, and
+/// locks it. It counts as incomplete until [`finish`].
+pub(crate) fn claim(files: &dyn FileSystem, directory: &Path) -> Result<LockGuard> {
     for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
         if !files.exists(folder) {
             continue;
         }
         let names = files.list(folder).map_err(|error| Error::io("list", folder, error))?;
-        if names.iter().any(|name| name != LOCK_FILE) {
+        if names.iter().any(|name| name != LOCK_FILE && name != INCOMPLETE_FILE) {
             return Err(Error::Occupied { directory: directory.to_path_buf() });
         }
     }
-    make_folders(files, directory)
+    make_folders(files, directory)?;
+    let lock = take_lock(files, directory)?;
+    let path = directory.join(INCOMPLETE_FILE);
+    let noted = files.create(&path).and_then(|file| file.sync());
+    let noted = noted.and_then(|()| files.sync_directory(directory));
+    noted.map_err(|error| Error::io("create", &path, error))?;
+    Ok(lock)
 }
 
 /// Makes the names of the files durable, and then writes the manifest, which makes a store of them.
-fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
+pub(crate) fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
     for folder in [directory.join(JOURNAL_FOLDER), directory.join(LEDGER_FOLDER)] {
         let synced = files.sync_directory(&folder);
         synced.map_err(|error| Error::io("sync", &folder, error))?;
     }
-    manifest.write(files, directory).map_err(|failure| failure.error)
+    manifest.write(files, directory).map_err(|failure| failure.error)?;
+    // Beside a manifest the file says nothing, and the next opening removes it.
+    let _ = files.remove(&directory.join(INCOMPLETE_FILE));
+    Ok(())
 }
 
 /// Flushes, seals the active segment, and captures the set of files of the store. Most of the work

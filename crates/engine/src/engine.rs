@@ -422,7 +422,7 @@ impl Engine {
     /// level. Other threads can write meanwhile.
     ///
     /// # Errors
-    /// If the file system fails.
+    /// [`crate::Error::MergeOvertaken`] if they write too much, and if the file system fails.
     pub fn compact(&self) -> Result<()> {
         self.store.writer.seal_memtable()?;
         self.store.ledger.compact_all()

@@ -33,6 +33,12 @@ pub enum Error {
         /// The error of the system.
         source: Arc<io::Error>,
     },
+    /// Writes came faster than a merge of everything went on, which was given up so that they need
+    /// not wait. Nothing was changed; the merge can be tried again later.
+    MergeOvertaken {
+        /// The number of tables that flushes added meanwhile.
+        tables: usize,
+    },
     /// Bytes on the medium differ from those that were written.
     Corruption {
         /// The file.
@@ -56,6 +62,11 @@ pub enum Error {
     },
     /// The directory holds journal segments or tables, but no manifest.
     ManifestMissing {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory holds a part of a store: a backup, a restore or a salvage did not finish.
+    Incomplete {
         /// The directory.
         directory: PathBuf,
     },
@@ -263,7 +274,10 @@ impl Error {
 
     /// True if the operation may succeed when it is tried again: nothing was written.
     pub(crate) fn passes(&self) -> bool {
-        matches!(self, Error::DiskFull { .. } | Error::Exhausted { .. })
+        matches!(
+            self,
+            Error::DiskFull { .. } | Error::Exhausted { .. } | Error::MergeOvertaken { .. }
+        )
     }
 
     /// The error that `path` is damaged at `offset`.
@@ -295,6 +309,13 @@ impl std::fmt::Display for Error {
                 let cure = exhaustion_cure(source);
                 write!(f, "no room in the system to {operation} {path} ({source}): {cure}")
             }
+            Error::MergeOvertaken { tables } => {
+                write!(
+                    f,
+                    "writes filled {tables} tables during a merge of everything, which was given \
+                     up: try it again while fewer writes come"
+                )
+            }
             Error::DiskFull { path, room: None } => {
                 write!(f, "no room for {}: make room and try again", path.display())
             }
@@ -325,6 +346,14 @@ impl std::fmt::Display for Error {
             Error::ManifestMissing { directory } => {
                 let directory = directory.display();
                 write!(f, "{directory} holds data but no manifest: rebuild it from its journal")
+            }
+            Error::Incomplete { directory } => {
+                write!(
+                    f,
+                    "{} holds a part of a store: a backup, a restore or a salvage did not finish; \
+                     remove the folder, and do it again",
+                    directory.display()
+                )
             }
             Error::Occupied { directory } => {
                 write!(f, "{} is not empty: name a new folder", directory.display())

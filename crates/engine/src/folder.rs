@@ -1,6 +1,6 @@
 //! The store's directory: its folders, and the lock that only one process holds.
 
-use std::io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem};
+use std::io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, WouldBlock};
 use std::path::Path;
 
 use pellucid_io::{FileSystem, LockGuard};
@@ -47,10 +47,28 @@ fn sync_parent(file_system: &dyn FileSystem, parent: &Path) -> Result<()> {
 /// Locks the store in `directory`.
 pub(crate) fn take_lock(file_system: &dyn FileSystem, directory: &Path) -> Result<LockGuard> {
     let path = directory.join(LOCK_FILE);
-    file_system.lock(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => Error::Locked { path: path.clone() },
-        _ => Error::io("lock", &path, error),
-    })
+    file_system.lock(&path).map_err(|error| lock_error(&path, error))
+}
+
+/// Locks the store in `directory` for a caller that changes nothing; such callers share the lock.
+/// There is no guard if the file system is read-only and has no lock file: nobody can have such a
+/// store open.
+pub(crate) fn take_lock_to_read(
+    file_system: &dyn FileSystem,
+    directory: &Path,
+) -> Result<Option<LockGuard>> {
+    let path = directory.join(LOCK_FILE);
+    match file_system.lock_to_read(&path) {
+        Err(error) if error.kind() == ReadOnlyFilesystem && !file_system.exists(&path) => Ok(None),
+        locked => locked.map(Some).map_err(|error| lock_error(&path, error)),
+    }
+}
+
+fn lock_error(path: &Path, error: std::io::Error) -> Error {
+    match error.kind() {
+        WouldBlock => Error::Locked { path: path.to_path_buf() },
+        _ => Error::io("lock", path, error),
+    }
 }
 
 /// Returns an error if a directory without a manifest holds data: it must not count as an empty

@@ -7,7 +7,7 @@ use pellucid_io::{CopyingFileSystem, FileSystem};
 
 use crate::definition_report::{DefinitionReport, read_definitions};
 use crate::error::{Error, Result};
-use crate::folder::take_lock;
+use crate::folder::take_lock_to_read;
 use crate::journal::{SegmentReport, SegmentSummary, check_journal, segment_path, verify_segments};
 use crate::ledger::{Manifest, Table};
 
@@ -149,7 +149,7 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
     let directory = directory.as_ref();
     // Unreadable bytes are problems to report, and the bytes behind them are still checked.
     let (mapped, files) = (files, &CopyingFileSystem(files));
-    let _lock = take_lock(files, directory)?;
+    let _lock = take_lock_to_read(files, directory)?;
     let manifest = Manifest::read_existing(files, directory)?;
     let mut report = describe(&manifest);
     let mut segments = verify_segments(files, directory, &manifest, |error| report.note(error))?;

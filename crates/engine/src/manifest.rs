@@ -17,6 +17,8 @@ use crate::ledger::{LEVELS, TableMetadata};
 
 const MANIFEST_NAME: &str = "manifest";
 const MANIFEST_NEW_NAME: &str = "manifest.new";
+/// The file that is there while a store is being copied to its directory, and has no manifest yet.
+pub(crate) const INCOMPLETE_FILE: &str = "incomplete";
 /// The maximum size of a valid manifest: 1 GiB has space for about 10 million tables.
 const MANIFEST_SIZE_MAX_BYTES: u64 = 1 << 30;
 
@@ -95,8 +97,11 @@ impl Manifest {
         let file = fs.open(&path, false).map_err(|error| Error::io("read", &path, error));
         match file.and_then(|file| read_all(&*file, &path)) {
             Ok(bytes) => Manifest::decode(&bytes, &path).map(Some),
-            Err(error) if error.is_missing() => Ok(None),
-            Err(error) => Err(error),
+            Err(error) if !error.is_missing() => Err(error),
+            _ if fs.exists(&directory.join(INCOMPLETE_FILE)) => {
+                Err(Error::Incomplete { directory: directory.to_path_buf() })
+            }
+            _ => Ok(None),
         }
     }
 
@@ -145,11 +150,13 @@ impl Manifest {
             .map_err(|error| WriteFailure { error, may_be_in_place: true })
     }
 
-    /// Removes the temporary file that an interrupted write left behind.
+    /// Removes the files that an interrupted write, or a copy that had its manifest already, left
+    /// behind.
     pub(crate) fn remove_unfinished(fs: &dyn FileSystem, directory: &Path) -> Result<()> {
-        let path = directory.join(MANIFEST_NEW_NAME);
-        if fs.exists(&path) {
-            fs.remove(&path).map_err(|error| Error::io("remove", &path, error))?;
+        for path in [MANIFEST_NEW_NAME, INCOMPLETE_FILE].map(|name| directory.join(name)) {
+            if fs.exists(&path) {
+                fs.remove(&path).map_err(|error| Error::io("remove", &path, error))?;
+            }
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ impl Row {
 pub(crate) struct NextRow<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) found: &'a mut FoundEntry,
-    pub(crate) value: Result<Value>,
+    pub(crate) value: Value,
 }
 
 /// Reads of a scan that are not yet in the counters, to which a scan does not write for each row.
@@ -89,11 +89,13 @@ pub(crate) struct ReadAhead {
     begun: usize,
     /// The number of rows, from the first, whose records were prefetched.
     asked: usize,
+    /// `None` if locating a record might wait for the medium, and the scan must not.
     segments: Option<Arc<SegmentList>>,
-    rows_of_list: usize,
+    /// The number of rows since the scan began or was released.
+    rows_taken: usize,
     uncounted: UncountedReads,
     is_at_end: bool,
-    /// The error that ended the search; it is returned after the rows that were found before.
+    /// The error that ended the search; each call returns it after the rows that were found before.
     failure: Option<Error>,
 }
 
@@ -111,7 +113,7 @@ impl ReadAhead {
     ) -> Result<Option<NextRow<'_>>> {
         loop {
             self.let_go();
-            self.renew_list(journal, tally);
+            self.renew_list(journal, mode, tally);
             self.wanted = (2 * self.wanted).clamp(1, ROWS_AHEAD_MAX);
             while self.length < self.wanted && !self.is_at_end {
                 self.find_one(&mut find);
@@ -125,10 +127,13 @@ impl ReadAhead {
             let row = &mut self.rows[self.first];
             if time.is_live(&row.found) {
                 let segments = self.segments.as_deref();
-                let value = read(journal, segments, row, mode, &mut self.uncounted);
-                if value.is_ok() || time.is_live(&row.found) {
-                    let row = &mut self.rows[self.first];
-                    return Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }));
+                match read(journal, segments, row, mode, &mut self.uncounted) {
+                    Ok(value) => {
+                        let row = &mut self.rows[self.first];
+                        return Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }));
+                    }
+                    Err(error) if time.is_live(&row.found) => return Err(self.fail(error)),
+                    Err(_) => {}
                 }
             }
         }
@@ -163,7 +168,7 @@ impl ReadAhead {
 
     /// Releases the list of segments, until the next row is read.
     pub(crate) fn release(&mut self) {
-        self.segments = None;
+        (self.segments, self.rows_taken) = (None, 0);
     }
 
     /// True if no row is waiting and the end was not reached, so that the caller may search
@@ -190,7 +195,16 @@ impl ReadAhead {
         if self.is_returned {
             return Ok(true);
         }
-        self.failure.take().map_or(Ok(false), Err)
+        self.failure.clone().map_or(Ok(false), Err)
+    }
+
+    /// Ends the scan at a row that could not be read.
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        (self.length, self.begun, self.asked) = (0, 0, 0);
+        (self.is_returned, self.is_at_end) = (false, true);
+        self.failure = Some(error.clone());
+        error
     }
 
     /// The index in the ring of the row `behind` rows after the first. The length of the ring is a
@@ -267,15 +281,14 @@ impl ReadAhead {
 
     /// Loads the current list of segments from time to time; locations in the previous list are
     /// then looked up again. Also counts the reads since then.
-    fn renew_list(&mut self, journal: &SegmentSet, tally: &CounterSet) {
-        if self.segments.is_none() || self.rows_of_list == ROWS_A_LIST {
+    fn renew_list(&mut self, journal: &SegmentSet, mode: ReadMode, tally: &CounterSet) {
+        if self.rows_taken.is_multiple_of(ROWS_A_LIST) {
             self.uncounted.count(tally);
-            self.segments = Some(journal.list());
-            self.rows_of_list = 0;
+            self.segments = (mode != ReadMode::InMemory).then(|| journal.list());
             (self.begun, self.asked) = (0, 0);
             self.rows.iter_mut().for_each(|row| row.segment = None);
         }
-        self.rows_of_list += 1;
+        self.rows_taken += 1;
     }
 }
 

@@ -220,7 +220,11 @@ impl Reader {
         let key = internal.as_bytes();
         let found = self.ledger.get(key, at_sequence, mode, &mut timeline.counts);
         timeline.lap(parts::LEDGER);
-        Ok(found?.filter(|entry| self.time.is_live(entry)).map(Head::from_found))
+        let found = found?;
+        if mode == ReadMode::InMemory {
+            self.segments.medium().note_head_here();
+        }
+        Ok(found.filter(|entry| self.time.is_live(entry)).map(Head::from_found))
     }
 }
 

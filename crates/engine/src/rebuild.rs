@@ -17,15 +17,16 @@ use crate::options::EngineOptions;
 /// highest sequence number found.
 ///
 /// # Errors
-/// If the store is open, if there is no journal, or if a record in the middle of it is damaged; the
-/// ledger is then not changed.
+/// If the store is open or incomplete, if there is no journal, or if a record in the middle of it
+/// is damaged; the ledger is then not changed.
 pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Result<u64> {
     let directory = directory.as_ref();
     let files = &*options.file_system;
     let lock = take_lock(files, directory)?;
     let former = match Manifest::read(files, directory) {
-        // A newer release may have written more than this one would.
-        Err(error @ Error::Version { .. }) => return Err(error),
+        // A newer release may have written more than this one would, and a part of a store lacks
+        // data.
+        Err(error @ (Error::Version { .. } | Error::Incomplete { .. })) => return Err(error),
         read => read.ok().flatten(),
     };
     let identity = match &former {

@@ -96,11 +96,16 @@ impl TableRules {
         None
     }
 
+    /// True if the table that an internal key belongs to has a prefix rule.
+    pub(crate) fn has_prefixes(&self, key: &[u8]) -> bool {
+        let mut rules = self.prefixes.iter().map_while(OnceLock::get);
+        rules.any(|(table, _)| key.starts_with(&table.to_be_bytes()))
+    }
+
     /// Sets the prefix rule of table `table`, if it has none. It must be set before the first key
     /// of the table is noted in this process.
     pub(crate) fn set_prefixes(&self, table: u16, prefix_of: PrefixFunction) {
-        let is_known = |rule: &OnceLock<_>| rule.get().is_some_and(|(known, _)| *known == table);
-        if !self.prefixes.iter().any(is_known) {
+        if !self.has_prefixes(&table.to_be_bytes()) {
             // There is a slot for each rule of the options.
             let _ = self.prefixes.iter().find(|rule| rule.set((table, prefix_of)).is_ok());
         }
@@ -148,5 +153,6 @@ mod tests {
         assert_eq!(rules.prefix_of(&[0, 8, 1, 2]), None);
         assert_eq!(rules.prefix_of(&[0, 9, 1, 2]), Some(&[0, 9, 1, 2][..]));
         assert_eq!(rules.prefix_of(&[]), None);
+        assert!(rules.has_prefixes(&[0, 7]) && !rules.has_prefixes(&[0, 8, 7]));
     }
 }

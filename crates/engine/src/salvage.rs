@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use pellucid_io::{CopyingFileSystem, File, FileSystem, MapMode};
 
-use crate::backup::claim;
+use crate::backup::{claim, finish};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::folder::take_lock;
+use crate::folder::take_lock_to_read;
 use crate::journal::{
     JOURNAL_FOLDER, NoFooter, SegmentFiles, SegmentRange, SegmentRewriter, SegmentRun,
     SegmentSummary, Span, current_segments, decode_footer, is_intact, is_unused, list_segments,
@@ -134,7 +134,7 @@ pub fn salvage(
     let (from, to) = (from.as_ref(), to.as_ref());
     let files = &*options.file_system;
     let damaged_files = &CopyingFileSystem(files);
-    let _lock = take_lock(files, from)?;
+    let _from_lock = take_lock_to_read(files, from)?;
     let mut salvaged = SalvageReport::default();
     let former = Manifest::read(files, from).unwrap_or_else(|error| {
         // Without the manifest, the list of segments and the time mark are unknown.
@@ -169,10 +169,11 @@ pub fn salvage(
     let sealed = former.segments.iter().map(|facts| facts.last_sequence).max().unwrap_or(0);
     // Never reuse a sequence number that was assigned before.
     salvaged.last_sequence = highest.max(lost).max(sealed).max(former.flushed_sequence);
-    claim(files, to)?;
+    let lock = claim(files, to)?;
     write_journal(to, &options, identity, (&paths, &places), salvaged.last_sequence)?;
     let manifest = Manifest { time_mark_ms: former.time_mark_ms, ..Manifest::empty(identity) };
-    manifest.write(files, to).map_err(|failure| failure.error)?;
+    finish(files, to, &manifest)?;
+    drop(lock);
     let engine = Engine::open(to, options)?;
     engine.close()?;
     Ok(salvaged)
@@ -348,11 +349,11 @@ impl SegmentReader<'_> {
         let identity = self.manifest.store_identity;
         let header =
             FileHeader::decode_expected(map.bytes(), FileKind::Journal, identity, number, path);
+        let unreadable = unreadable_parts(&*map);
+        let is_unused = unreadable.is_empty() && is_unused(map.bytes());
         let facts = self.manifest.segments.iter().find(|facts| facts.number == number);
         let first_sequence = match (&header, facts) {
-            (Ok(header), None) if header.first_sequence == 0 && is_unused(map.bytes()) => {
-                return Ok(());
-            }
+            (Ok(header), None) if header.first_sequence == 0 && is_unused => return Ok(()),
             (Ok(header), _) => header.first_sequence,
             (Err(Error::Foreign { .. } | Error::Version { .. }), _) => return header.map(|_| ()),
             (Err(_), facts) => facts.map_or(0, |facts| facts.first_sequence),
@@ -363,7 +364,6 @@ impl SegmentReader<'_> {
         let index = self.paths.len();
         let seed = checksum_seed(&[identity]);
         let last_sequence = facts.map_or(0, |facts| facts.last_sequence);
-        let unreadable = unreadable_parts(&*map);
         let touches = |part: &(u64, u64), offset, length| {
             part.0 < offset + length && offset < part.0 + part.1
         };

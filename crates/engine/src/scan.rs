@@ -68,7 +68,8 @@ impl Scan {
     /// The next key with its head and value; `None` at the end.
     ///
     /// # Errors
-    /// [`crate::Error::Corruption`] if a block or a record is damaged.
+    /// [`crate::Error::Corruption`] if a block or a record is damaged. An error ends the scan: each
+    /// further call returns it, too.
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
         self.resume()?;
@@ -80,15 +81,14 @@ impl Scan {
         let Some(row) = self.ahead.next(segments, mode, time, tally, find)? else {
             return Ok(None);
         };
-        let value = row.value?;
-        let object = Object { head: Head::taken_from(row.found), value };
+        let object = Object { head: Head::taken_from(row.found), value: row.value };
         Ok(Some((&row.key[TABLE_PREFIX_LENGTH..], object)))
     }
 
     /// The next key with its head; `None` at the end. The journal is not touched.
     ///
     /// # Errors
-    /// [`crate::Error::Corruption`] if a block is damaged.
+    /// [`crate::Error::Corruption`] if a block is damaged. An error ends the scan, as above.
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
         self.resume()?;
         let (ledger_scan, time) = (&mut self.ledger_scan, &self.view.store.time);

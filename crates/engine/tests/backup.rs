@@ -1,6 +1,7 @@
 //! Tests of backups of an open store, and of stores that are restored from them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use pellucid_engine::{
-    CopyOptions, CopyProgress, Engine, EngineOptions, Error, TableId, restore, restore_with, verify,
+    CopyOptions, CopyProgress, Engine, EngineOptions, Error, TableId, rebuild_ledger, restore,
+    restore_with, salvage, verify,
 };
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
-use pellucid_io::{CopyingFileSystem, FileSystem, SystemFileSystem};
+use pellucid_io::{CopyingFileSystem, File, FileSystem, LockGuard, SystemFileSystem, pass_on};
 
 const BACKUP: &str = "/backup";
 
@@ -166,6 +168,107 @@ fn a_backup_with_a_bad_sector_is_not_restored() {
     }
 }
 
+/// Regression: the first files of an interrupted restore were taken for a store without a manifest,
+/// and rebuilt into a store that lacked the rest.
+#[test]
+fn an_interrupted_restore_is_neither_opened_nor_rebuilt() {
+    const RESTORED: &str = "/restored";
+    let (files, engine, _) = filled(3);
+    engine.backup(BACKUP).unwrap();
+    let placed = Cell::new(0);
+    let stop = |_: CopyProgress| {
+        placed.set(placed.get() + 1);
+        if placed.get() < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let options = CopyOptions { progress: Some(&stop), ..CopyOptions::default() };
+    let stopped = restore_with(BACKUP, RESTORED, &files, options);
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+    for refused in [
+        Engine::open(RESTORED, small(&files)).map(drop),
+        rebuild_ledger(RESTORED, small(&files)).map(drop),
+        verify(RESTORED, &files).map(drop),
+    ] {
+        assert!(matches!(refused, Err(Error::Incomplete { .. })), "{refused:?}");
+    }
+    let lost = salvage(RESTORED, "/salvaged", small(&files)).unwrap().lost;
+    assert!(lost[0].what.contains("did not finish"), "{lost:?}");
+}
+
+/// Regression: the mark of an interrupted copy stayed in a store that had its manifest. Once the
+/// manifest was lost, the store counted as incomplete, and was not rebuilt.
+#[test]
+fn the_mark_of_an_interrupted_copy_ends_with_the_first_opening() {
+    let (files, engine, table) = filled(1);
+    engine.backup(BACKUP).unwrap();
+    // As a kill right after the manifest was written leaves it.
+    let mark = Path::new(BACKUP).join("incomplete");
+    assert!(!files.exists(&mark));
+    files.create(&mark).unwrap();
+    Engine::open(BACKUP, small(&files)).unwrap().close().unwrap();
+    files.remove(&Path::new(BACKUP).join("manifest")).unwrap();
+    rebuild_ledger(BACKUP, small(&files)).unwrap();
+    let copy = Engine::open(BACKUP, small(&files)).unwrap();
+    assert_eq!(get(&copy, table, b"k\0").unwrap(), Some(vec![0; 200]));
+}
+
+/// Files with a backup that can only be read, and that has no lock file.
+struct ReadOnlyBackup(SimulatedFileSystem);
+
+fn refuse_backup(path: &Path) -> io::Result<()> {
+    match path.starts_with(BACKUP) {
+        true => Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem)),
+        false => Ok(()),
+    }
+}
+
+impl FileSystem for ReadOnlyBackup {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        refuse_backup(path)?;
+        self.0.create(path)
+    }
+
+    fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
+        if writable {
+            refuse_backup(path)?;
+        }
+        self.0.open(path, writable)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
+        refuse_backup(path)?;
+        self.0.lock(path)
+    }
+
+    pass_on! { 0:
+        fn rename(from: &Path, to: &Path) -> io::Result<()>;
+        fn remove(path: &Path) -> io::Result<()>;
+        fn list(directory: &Path) -> io::Result<Vec<String>>;
+        fn create_directory(directory: &Path) -> io::Result<()>;
+        fn sync_directory(directory: &Path) -> io::Result<()>;
+        fn exists(path: &Path) -> bool;
+        fn hard_link(from: &Path, to: &Path) -> io::Result<()>;
+        fn free_bytes(directory: &Path) -> io::Result<u64>;
+        fn mount_identity(directory: &Path) -> [u8; 16];
+    }
+}
+
+/// Regression: what was mounted read-only could not be locked, and so neither be verified, restored
+/// nor salvaged.
+#[test]
+fn a_backup_that_can_only_be_read_is_verified_restored_and_salvaged() {
+    let (files, engine, table) = filled(1);
+    engine.backup(BACKUP).unwrap();
+    let read_only = ReadOnlyBackup(files.clone());
+    assert_eq!(verify(BACKUP, &read_only).unwrap().problems, []);
+    restore(BACKUP, "/restored", &read_only).unwrap();
+    let options = EngineOptions { file_system: Arc::new(read_only), ..small(&files) };
+    salvage(BACKUP, "/salvaged", options).unwrap();
+    for copy in ["/restored", "/salvaged"] {
+        let copy = Engine::open(copy, small(&files)).unwrap();
+        assert_eq!(get(&copy, table, b"k\0").unwrap(), Some(vec![0; 200]));
+    }
+}
+
 /// If any call fails, there is no incomplete backup that looks like a store, and the store goes on.
 #[test]
 fn a_backup_is_complete_or_not_a_store() {
@@ -188,6 +291,8 @@ fn a_backup_is_complete_or_not_a_store() {
         } else if crashed.exists(&Path::new(BACKUP).join("manifest")) {
             // The very last call failed: the manifest may be there, and then so is everything else.
             assert_eq!(verify(BACKUP, &crashed).unwrap().problems, []);
+        } else {
+            assert!(rebuild_ledger(BACKUP, small(&crashed)).is_err(), "call {number}");
         }
         if is_untouched {
             assert!(copies > 3, "a failed link leads to a copy");

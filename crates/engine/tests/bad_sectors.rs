@@ -5,10 +5,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::salvaged::{SALVAGED, check_salvaged, store_of, value_of};
+use crate::common::salvaged::{SALVAGED, check_salvaged, spare_header, store_of, value_of};
 use crate::common::watched::{FileEvent, WatchedFiles};
 use crate::common::*;
-use pellucid_engine::{Engine, EngineOptions, Error, TableId, rebuild_ledger, salvage, verify};
+use pellucid_engine::{
+    Engine, EngineOptions, Error, TableId, cut_tail, rebuild_ledger, salvage, verify,
+};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
@@ -150,6 +152,39 @@ fn a_bad_sector_behind_a_damaged_record_is_no_torn_tail() {
         }
         outcome => panic!("{:?}", outcome.map(|_| ())),
     }
+}
+
+/// Regression: after a loss of power, the first records of a segment may be on the medium although
+/// its header still says that it is unused. If they could not be read, the zeros in their place
+/// said so, too, and an opening removed the file.
+#[test]
+fn a_segment_with_bad_sectors_is_not_unused() {
+    let (files, engine, table) = open_new_with(options, &journal_only());
+    put(&engine, table, b"a", b"value A").unwrap();
+    engine.close().unwrap();
+    let engine = Engine::open(STORE, options(&files)).unwrap();
+    put_durable(&engine, table, b"b", &[7; 2 * PAGE_BYTES as usize]).unwrap();
+    drop(engine);
+    let files = files.crash(1);
+    let (path, _) = find(&files, &[7; 100]);
+    let content = files.read(&path).unwrap();
+    let mut page = spare_header(&content);
+    page.resize(PAGE_BYTES as usize, 0);
+    files.open(&path, true).unwrap().write_all_at(&page, 0).unwrap();
+    // An opening cannot do without the last page.
+    files.fail_reads(&path, PAGE_BYTES..content.len() as u64 - PAGE_BYTES).unwrap();
+    match Engine::open(STORE, options(&files)) {
+        Err(Error::Corruption { path: named, offset, .. }) => {
+            assert_eq!((named, offset), (path.clone(), PAGE_BYTES));
+        }
+        outcome => panic!("{:?}", outcome.map(|_| ())),
+    }
+    let lost = salvage(STORE, SALVAGED, options(&files)).unwrap().lost;
+    assert!(lost.iter().any(|lost| lost.path == path), "{lost:?}");
+    cut_tail(STORE, &files).unwrap();
+    let engine = Engine::open(STORE, options(&files)).unwrap();
+    assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"value A".to_vec()));
+    assert!(files.exists(&path.with_extension("journal.dropped")), "the file is kept");
 }
 
 /// Regression: a segment without a header that the manifest did not name was taken for a replaced

@@ -65,3 +65,16 @@ fn a_lack_of_descriptors_refuses_writes_temporarily_and_loses_none() {
         expect_all(&engine, table);
     }
 }
+
+/// Regression: a segment with large pages is replaced once it was synced often. Without a
+/// descriptor for the next one, a write was refused although its segment had room.
+#[test]
+fn a_write_that_fits_into_its_segment_needs_no_descriptor() {
+    let (files, engine, table) =
+        open_new(|files| EngineOptions { segment_size_bytes: 16 << 20, ..small(files) });
+    put(&engine, table, b"first", b"value").unwrap();
+    files.set_faults(Faults { exhausted_opens: 1_000, ..Faults::default() });
+    for key in 0..20_u64 {
+        put_durable(&engine, table, &key.to_le_bytes(), b"value").unwrap();
+    }
+}

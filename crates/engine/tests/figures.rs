@@ -110,6 +110,22 @@ fn a_slow_read_is_noticed_without_an_account() {
     assert!(!engine.is_in_memory());
 }
 
+/// Regression: only reads of records ended the time for which reads count as slow. Until then, a
+/// write with a condition looks up its key twice.
+#[test]
+fn heads_in_memory_end_the_time_of_slow_reads() {
+    let clock = Clock::simulated(SimulatedClock::leaked(1_700_000_000_000));
+    let options = |files: &SimulatedFileSystem| EngineOptions { clock, ..options(files) };
+    let (_files, engine, table) = open_new_with(options, &journal_only());
+    fill(&engine, table, 0..1, b"value");
+    assert!(!engine.is_in_memory(), "it was just opened");
+    let timeline = &mut Timeline::off();
+    assert!((0..10_000).any(|_| {
+        let head = engine.head_timed(table, &key(0), ReadMode::InMemory, timeline).unwrap();
+        matches!(head, ReadResult::Value(_)) && engine.is_in_memory()
+    }));
+}
+
 #[test]
 fn a_sample_is_timed_and_an_opened_table_answers_by_its_index() {
     let (files, engine, table) = open_new_with(options, &journal_only());

@@ -298,20 +298,22 @@ fn a_sealed_segment_behind_a_hole_is_damage() {
     }
 }
 
+/// Returns a filter that accepts segments with a footer: then the file is truncated to its length.
+fn has_footer(files: SimulatedFileSystem) -> impl Fn(&Path) -> bool + Send + 'static {
+    move |path: &Path| {
+        let content = files.read(&path.with_extension(""));
+        is_segment(path) && content.is_ok_and(|bytes| (bytes.len() as u64) < SEGMENT_BYTES)
+    }
+}
+
 /// Regression: the footer of a segment reached the medium before its records. A power loss left a
 /// sealed segment with holes, and the store refused to open.
 #[test]
 fn an_interrupted_seal_leaves_no_sealed_segment_with_holes() {
     const RECORDS: u64 = 12;
     let (files, watched, engine, table) = open_watched(roomy);
-    let (seen, (sender, images)) = (files.clone(), mpsc::channel());
-    // Once the segment has its footer, the file is truncated to its length.
-    let has_footer = move |path: &Path| {
-        let content = seen.read(&path.with_extension(""));
-        is_segment(path) && content.is_ok_and(|bytes| (bytes.len() as u64) < SEGMENT_BYTES)
-    };
-    let losing = files.clone();
-    watched.at_next(FileEvent::Syncing, has_footer, move || {
+    let (losing, (sender, images)) = (files.clone(), mpsc::channel());
+    watched.at_next(FileEvent::Syncing, has_footer(files.clone()), move || {
         (0..60).for_each(|seed| sender.send(losing.crash(seed)).unwrap());
         Ok(())
     });
@@ -325,6 +327,25 @@ fn an_interrupted_seal_leaves_no_sealed_segment_with_holes() {
         let kept = check_prefix(&image, first, RECORDS_A_SEGMENT_MIN);
         assert!(kept + 1 >= first + RECORDS_A_SEGMENT_MIN, "{kept} from {first}");
     }
+}
+
+/// Regression: a footer that read back wrong was a panic where data may be half changed, which ends
+/// the process.
+#[test]
+fn a_footer_that_reads_back_differently_is_reported_as_an_error() {
+    let (files, watched, engine, table) = open_watched(roomy_with_threads);
+    watched.at_next(FileEvent::Synced, has_footer(files.clone()), move || {
+        let path = &paths(&files, "journal")[0];
+        files.flip_bits(path, files.read(path)?.len() as u64 - 1, 1)
+    });
+    for number in 0..12 {
+        // The last ones may be refused.
+        let _ = put(&engine, table, &key(number), &[7; VALUE_BYTES]);
+    }
+    let (sender, outcomes) = mpsc::channel();
+    std::thread::spawn(move || sender.send(engine.close()));
+    let outcome = outcomes.recv_timeout(PATIENCE).expect("closing ends");
+    assert!(matches!(outcome, Err(Error::Poisoned { .. })), "{outcome:?}");
 }
 
 /// Regression: the manifest file was assumed to contain what was written, whatever the medium had

@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use crate::common::watched::open_watched;
-use crate::common::{Chooser, STORE, collect, open_new, put, small};
+use crate::common::{Chooser, STORE, collect, fill, open_new, put, settle, small};
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, PrefixRule, ReadMode,
@@ -138,6 +138,17 @@ fn tables_without_the_prefix_are_skipped() {
     assert!(looked_into <= 8, "{looked_into} blocks were looked into");
 }
 
+/// Regression: once a table had a rule, scans by prefix found nothing in the tables without one.
+#[test]
+fn a_table_without_a_rule_is_scanned_beside_one_with_a_rule() {
+    let (_files, engine, _with_rule) = open_new(|files| options(files, false, true));
+    let other = engine.table("other").unwrap();
+    engine.put(other, b"i1/x", b"").unwrap();
+    check(&engine.snapshot(), other, b"i1/", "in the memtable");
+    engine.flush().unwrap();
+    check(&engine.snapshot(), other, b"i1/", "in a table");
+}
+
 #[test]
 fn the_number_of_prefix_rules_is_limited() {
     let files = SimulatedFileSystem::new();
@@ -177,6 +188,25 @@ fn a_nonblocking_scan_skips_only_a_limited_number_of_deleted_keys() {
     }
 }
 
+/// Regression: after an error, the next call went on behind rows that had not been returned.
+#[test]
+fn a_scan_that_failed_fails_again() {
+    type Next = fn(&mut Scan) -> Result<bool, Error>;
+    let (object, head): (Next, Next) =
+        (|scan| Ok(scan.next()?.is_some()), |scan| Ok(scan.next_head()?.is_some()));
+    for (value_length, next) in [(0, object), (0, head), (500, object), (500, head)] {
+        let (_files, watched, engine, table) = open_watched(small);
+        fill(&engine, table, 0..300, &vec![b'v'; value_length]);
+        settle(&engine);
+        watched.send_away(|_, offset| offset > 1 << 10);
+        let (snapshot, unbounded) = (engine.snapshot_in(ReadMode::InMemory), Bound::Unbounded);
+        let mut scan = snapshot.scan(table, unbounded, unbounded, Direction::Forward).unwrap();
+        while matches!(next(&mut scan), Ok(true)) {}
+        watched.send_away(|_, _| false);
+        assert!(matches!(next(&mut scan), Err(Error::NotInMemory)), "{value_length}");
+    }
+}
+
 /// Regression: once a few records had been in memory, a group of reads waited for the others on its
 /// event loop.
 #[test]
@@ -199,4 +229,25 @@ fn nonblocking_reads_end_at_a_record_that_is_not_in_memory() {
     assert!(engine.is_in_memory(), "the first records were");
     let waits = |number: u8| matches!(snapshot.get(table, &[number]), Err(Error::NotInMemory));
     assert!((0..100).any(waits));
+}
+
+/// Regression: a read that must not wait did wait for the page with the offset of its record.
+#[test]
+fn nonblocking_reads_end_at_an_offset_that_is_not_in_memory() {
+    let (_files, watched, engine, table) = open_watched(small);
+    for number in 0..100_u8 {
+        // The offsets of records of one length would not be read.
+        let value = vec![number; 100 + 8 * usize::from(number % 9)];
+        put(&engine, table, &[number], &value).unwrap();
+    }
+    engine.flush().unwrap();
+    // No record begins there, but every second entry of the offsets does.
+    watched.send_away(|path, offset| {
+        path.parent().is_some_and(|folder| folder.ends_with("journal")) && offset % 8 == 4
+    });
+    let (snapshot, unbounded) = (engine.snapshot_in(ReadMode::InMemory), Bound::Unbounded);
+    let waits = |number: u8| matches!(snapshot.get(table, &[number]), Err(Error::NotInMemory));
+    assert!((0..100).any(waits));
+    let scan = snapshot.scan(table, unbounded, unbounded, Direction::Forward).unwrap();
+    assert!(matches!(collect(scan), Err(Error::NotInMemory)));
 }

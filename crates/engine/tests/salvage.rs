@@ -1,10 +1,12 @@
 //! Salvage recovers everything that is not damaged, and reports everything that is lost.
 
 use std::path::Path;
+use std::sync::{Arc, mpsc};
 
-use crate::common::salvaged::{SALVAGED, check_salvaged, store_of, value_of};
+use crate::common::salvaged::{SALVAGED, check_salvaged, spare_header, store_of, value_of};
+use crate::common::watched::{FileEvent, WatchedFiles};
 use crate::common::*;
-use pellucid_engine::{Engine, Error, SalvageReport, TableId, salvage};
+use pellucid_engine::{Engine, EngineOptions, Error, SalvageReport, TableId, salvage};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, Random, SeededRandom};
 
@@ -106,15 +108,6 @@ fn a_damaged_manifest_is_reported() {
     assert!(lost.iter().any(|lost| lost.path == manifest), "{lost:?}");
 }
 
-/// Returns the header of the segment as it was before the first record.
-fn spare_header(content: &[u8]) -> Vec<u8> {
-    let mut header = content[..64].to_vec();
-    header[32..40].fill(0);
-    let sum = crc32c::crc32c(&header[..60]);
-    header[60..].copy_from_slice(&sum.to_le_bytes());
-    header
-}
-
 /// Regression: a sealed segment that was reset to an earlier state, or whose end is zeros, looks as
 /// if it had never held the missing records: they were neither salvaged nor reported as lost.
 #[test]
@@ -192,6 +185,27 @@ fn an_open_store_and_a_folder_in_use_are_refused() {
     drop(engine);
     salvage(STORE, SALVAGED, small(&files)).unwrap();
     assert!(matches!(salvage(STORE, SALVAGED, small(&files)), Err(Error::Occupied { .. })));
+}
+
+/// Regression: a server that was started on the new store before it was complete made a store of
+/// its own there, and salvage replaced the first segment of that.
+#[test]
+fn the_new_store_is_locked_until_it_is_complete() {
+    let (files, _, _) = store();
+    let (watched, options, (sender, outcomes)) =
+        (WatchedFiles::new(&files), small(&files), mpsc::channel());
+    watched.at_next(
+        FileEvent::Syncing,
+        |path| path.starts_with(Path::new(SALVAGED).join("journal")),
+        move || {
+            sender.send(Engine::open(SALVAGED, options).map(drop)).unwrap();
+            Ok(())
+        },
+    );
+    let file_system = Arc::new(watched);
+    salvage(STORE, SALVAGED, EngineOptions { file_system, ..small(&files) }).unwrap();
+    let outcome = outcomes.try_recv().unwrap();
+    assert!(matches!(outcome, Err(Error::Locked { .. })), "{outcome:?}");
 }
 
 /// Overwrites three of four keys of [`store`], and lets a collection remove their old records.

@@ -40,6 +40,7 @@ impl FileSystem for CopyingFileSystem<'_> {
         fn exists(path: &Path) -> bool;
         fn hard_link(from: &Path, to: &Path) -> io::Result<()>;
         fn lock(path: &Path) -> io::Result<LockGuard>;
+        fn lock_to_read(path: &Path) -> io::Result<LockGuard>;
         fn free_bytes(directory: &Path) -> io::Result<u64>;
         fn mount_identity(directory: &Path) -> [u8; 16];
     }

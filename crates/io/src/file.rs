@@ -68,6 +68,11 @@ pub trait FileSystem: Send + Sync {
     /// Locks a file exclusively until the guard is dropped; creates it if necessary. The error is
     /// [`io::ErrorKind::WouldBlock`] if another holder has the lock.
     fn lock(&self, path: &Path) -> io::Result<LockGuard>;
+    /// Locks a file as [`FileSystem::lock`] does, for a holder that changes nothing: others of the
+    /// same kind may share the lock, and a file that exists need not be writable.
+    fn lock_to_read(&self, path: &Path) -> io::Result<LockGuard> {
+        self.lock(path)
+    }
     /// The bytes that can still be written in the file system of `directory`.
     fn free_bytes(&self, directory: &Path) -> io::Result<u64>;
     /// The identity of the present mount of the file system of `directory`, in this boot of the

@@ -82,17 +82,17 @@ impl FileSystem for SystemFileSystem {
     }
 
     fn lock(&self, path: &Path) -> io::Result<LockGuard> {
-        let mut options = fs::OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-        let file = options.open(path)?;
-        // SAFETY: the descriptor is open for the whole call.
-        let outcome = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
-        if outcome != 0 {
-            return Err(io::Error::last_os_error());
+        lock_file(open_lock(path)?, libc::LOCK_EX)
+    }
+
+    fn lock_to_read(&self, path: &Path) -> io::Result<LockGuard> {
+        // NFS gives an exclusive lock only to those who can write.
+        match fs::File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                lock_file(open_lock(path)?, libc::LOCK_SH)
+            }
+            opened => lock_file(opened?, libc::LOCK_SH),
         }
-        // A process with an open store needs descriptors even if connections take all others.
-        reserve::begin();
-        Ok(LockGuard::new(Box::new(file)))
     }
 
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
@@ -115,6 +115,24 @@ impl FileSystem for SystemFileSystem {
         let (Some(boot), Some(mount)) = (boot, mount_of(directory)) else { return [0; 16] };
         (boot ^ u128::from_be_bytes(mount)).to_be_bytes()
     }
+}
+
+/// Opens a lock file for writing; creates it if necessary.
+fn open_lock(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
+}
+
+/// Locks a file at once, or not at all.
+fn lock_file(file: fs::File, kind: libc::c_int) -> io::Result<LockGuard> {
+    // SAFETY: the descriptor is open for the whole call.
+    let outcome = unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // A process with an open store needs descriptors even if connections take all others.
+    reserve::begin();
+    Ok(LockGuard::new(Box::new(file)))
 }
 
 /// The number of the mount of `directory`, and that of its device; none if they are unknown. From
@@ -441,6 +459,31 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
         drop(guard);
         SystemFileSystem.lock(&path).unwrap();
+    }
+
+    #[test]
+    fn readers_share_a_lock_with_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("LOCK");
+        let guards = [(); 2].map(|()| SystemFileSystem.lock_to_read(&path).unwrap());
+        let refused = SystemFileSystem.lock(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(guards);
+        let _guard = SystemFileSystem.lock(&path).unwrap();
+        let refused = SystemFileSystem.lock_to_read(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    /// Regression: a store that its user could only read could not be locked, and then a store that
+    /// could not be written was locked to be opened. (Root can write it.)
+    #[test]
+    fn a_file_that_can_only_be_read_is_locked_to_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("LOCK");
+        fs::OpenOptions::new().create_new(true).write(true).mode(0o400).open(&path).unwrap();
+        let _guard = SystemFileSystem.lock_to_read(&path).unwrap();
+        let refused = SystemFileSystem.lock(&path).unwrap_err().kind();
+        assert!(matches!(refused, io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied));
     }
 
     #[test]

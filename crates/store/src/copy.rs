@@ -13,7 +13,7 @@ use crate::store::{Range, Scan, Store};
 
 /// The most entries of a group, which is written together or at the same time.
 const GROUP_ENTRIES_MAX: usize = 64;
-/// The bytes of keys and values at which a group ends. One entry may be larger.
+/// The most bytes of keys and values of a group; one entry alone may have more.
 const GROUP_BYTES_MAX: usize = 1 << 20;
 /// The number of groups between two notes of the progress.
 const GROUPS_PER_NOTE: u64 = 64;
@@ -160,14 +160,16 @@ pub fn copy(
     let (from, target) = (find(source.store, table)?, open(to, table)?);
     let mut scan = scan(source.store, from, &start)?;
     let mut group: Vec<Entry> = Vec::new();
-    let (mut group_bytes, mut groups) = (0, 0_u64);
+    let (mut group_bytes, mut groups) = (0_u64, 0_u64);
     loop {
         let entry = next(&mut scan)?;
         let part = |key: &[u8]| table.part_of.map(|part_of| key[..part_of(key)].to_vec());
-        let is_full = group.len() >= GROUP_ENTRIES_MAX || group_bytes >= GROUP_BYTES_MAX as u64;
+        let is_full = |next: &Entry| {
+            group.len() >= GROUP_ENTRIES_MAX || group_bytes + next.bytes() > GROUP_BYTES_MAX as u64
+        };
         let ends = match (&entry, group.last()) {
             (None, _) => true,
-            (Some(entry), Some(last)) => is_full || part(&entry.key) != part(&last.key),
+            (Some(entry), Some(last)) => is_full(entry) || part(&entry.key) != part(&last.key),
             (Some(_), None) => false,
         };
         if ends && !group.is_empty() {

@@ -49,8 +49,8 @@ pub enum ReadMode {
     Brief,
 }
 
-/// A condition on a key. If it does not hold, nothing of the batch is written. An expired key is
-/// absent.
+/// A condition on a key as it is before the batch, whatever else the batch does to the key. If it
+/// does not hold, nothing of the batch is written. An expired key is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// No condition.

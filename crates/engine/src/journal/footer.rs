@@ -163,7 +163,9 @@ impl Footer {
     /// The offset of the record that is `distance` sequence numbers after the first one of `file`.
     #[inline]
     pub(crate) fn record_offset(&self, file: &[u8], distance: u64) -> Option<u64> {
-        let Some(array) = self.array_offset() else { return self.find(file, distance) };
+        let Some(array) = self.array_offset() else {
+            return self.find(distance, |index| Some(self.pair(file, index)));
+        };
         let number = self.number_of(file, distance)?;
         Some(u64::from(read_u32(file, array + (number * OFFSET_LENGTH) as usize)) * 8)
     }
@@ -176,14 +178,31 @@ impl Footer {
         file.get(self.array_offset()? + (number * OFFSET_LENGTH) as usize).map(std::ptr::from_ref)
     }
 
-    /// Searches the pairs. The remaining sequence numbers are usually spread evenly, so an
-    /// interpolated guess is close. Every second guess is the middle, so that an uneven spread
-    /// costs little.
-    fn find(&self, file: &[u8], distance: u64) -> Option<u64> {
+    /// True if `is_here` holds for the offset of each pair of `file` that the search for a record
+    /// looks at.
+    pub(super) fn are_pairs_here(
+        &self,
+        file: &[u8],
+        distance: u64,
+        mut is_here: impl FnMut(u64) -> bool,
+    ) -> bool {
+        let mut are_here = true;
+        self.find(distance, |index| {
+            are_here = is_here(self.offset + index * PAIR_LENGTH);
+            are_here.then(|| self.pair(file, index))
+        });
+        are_here
+    }
+
+    /// Searches the pairs, which `pair` reads; the search ends without a result where that is
+    /// `None`. The remaining sequence numbers are usually spread evenly, so an interpolated guess
+    /// is close. Every second guess is the middle, so that an uneven spread costs little.
+    #[inline]
+    fn find(&self, distance: u64, mut pair: impl FnMut(u64) -> Option<(u64, u64)>) -> Option<u64> {
         let (mut low, mut high) = (0_usize, self.count as usize);
         let mut is_guess = true;
         while high - low > PAIRS_WALKED {
-            let (first, last) = (self.pair(file, low as u64).0, self.pair(file, high as u64 - 1).0);
+            let (first, last) = (pair(low as u64)?.0, pair(high as u64 - 1)?.0);
             if distance < first || distance > last {
                 return None;
             }
@@ -195,7 +214,7 @@ impl Footer {
             };
             // A guess is off by a few, so it always leaves a pair on either side.
             let middle = middle.clamp(low + 1, high - 1);
-            if self.pair(file, middle as u64).0 <= distance {
+            if pair(middle as u64)?.0 <= distance {
                 low = middle;
             } else {
                 high = middle;
@@ -203,7 +222,7 @@ impl Footer {
             is_guess = !is_guess;
         }
         (low as u64..high as u64)
-            .map(|index| self.pair(file, index))
+            .map_while(pair)
             .find(|(found, _)| *found == distance)
             .map(|(_, offset)| offset)
     }
@@ -457,6 +476,27 @@ mod tests {
                 let expected = distances.binary_search(&distance).is_ok();
                 let offset = footer.record_offset(&file, u64::from(distance));
                 assert_eq!(offset, expected.then_some((u64::from(distance) + 12) * 8));
+            }
+        }
+    }
+
+    /// Regression: a read that must not wait found a record only if all pairs were in memory, and
+    /// the reads that wait bring in only those that they look at.
+    #[test]
+    fn a_search_needs_only_the_pairs_that_it_looks_at() {
+        let file = collected((0..100_000).map(|index| index * 45 + 1), 5_000_000);
+        let footer = decode_footer(&file, 5, 6, 100).unwrap();
+        assert!(footer.has_pairs());
+        for distance in [1, 2, 9_001, 4_000_000, 4_499_956] {
+            let mut offsets = Vec::new();
+            let note = |offset| {
+                offsets.push(offset);
+                true
+            };
+            assert!(footer.are_pairs_here(&file, distance, note));
+            assert!(offsets.len() < 100, "{}", offsets.len());
+            for away in offsets {
+                assert!(!footer.are_pairs_here(&file, distance, |offset| offset != away));
             }
         }
     }

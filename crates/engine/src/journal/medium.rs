@@ -15,6 +15,8 @@ pub(super) const SLOW_READS_REMEMBERED: u32 = 4;
 /// ledger's blocks, and a GET would cost two disk reads. A record that is read often is soon among
 /// those that stay. This is bimodal insertion (Qureshi et al., ISCA 2007).
 const STAYS_ONE_IN: u32 = 16;
+/// One in this many heads that are found in memory while reads are slow counts as a fast sample.
+const HEADS_A_SAMPLE: u32 = 256;
 
 /// The number of files that are held open for reads from the disk.
 pub(super) type DiskFileCount = Arc<AtomicUsize>;
@@ -26,6 +28,8 @@ pub(crate) struct MediumReads {
     slow: AtomicU32,
     /// Counts the reads from the disk, to choose the records that stay in the page cache.
     turns: AtomicU32,
+    /// Counts the heads that were found in memory while reads were slow.
+    heads: AtomicU32,
     disk_files: DiskFileCount,
 }
 
@@ -36,6 +40,7 @@ impl MediumReads {
             clock,
             slow: AtomicU32::new(0),
             turns: AtomicU32::new(0),
+            heads: AtomicU32::new(0),
             disk_files: Arc::default(),
         }
     }
@@ -79,6 +84,15 @@ impl MediumReads {
     pub(crate) fn note_if_slow(&self, took_ns: u64) {
         if took_ns >= SLOW_READ_NS {
             self.note_away();
+        }
+    }
+
+    /// Notes that a head was found in memory. Without reads of records, nothing else would end the
+    /// time for which reads count as slow.
+    pub(crate) fn note_head_here(&self) {
+        let is_sample = |before: u32| before.wrapping_add(1).is_multiple_of(HEADS_A_SAMPLE);
+        if self.are_slow() && is_sample(self.heads.fetch_add(1, Ordering::Relaxed)) {
+            self.note(0);
         }
     }
 

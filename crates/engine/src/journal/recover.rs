@@ -318,8 +318,11 @@ impl<'a> Recovery<'a> {
             decoded => (decoded?, false),
         };
         let map = file.map(length, MapMode::Read).map_err(failed)?;
+        // Bytes that the medium cannot deliver look like zeros, and so like an unused file, or like
+        // the end of the records.
+        let check = || MappedFile::from(Arc::clone(&map)).check(0..map.length(), &path);
         let is_spare = header.first_sequence == 0 && facts.is_none() && is_unused(map.bytes());
-        if is_spare && !is_doubtful {
+        if is_spare && !is_doubtful && check().is_ok() {
             return Ok(None);
         }
         let first = header.first_sequence;
@@ -330,10 +333,8 @@ impl<'a> Recovery<'a> {
             }
             Err(_) => return Err(Error::corruption(&path, length, "the footer is damaged")),
         };
-        // Bytes that the medium cannot deliver look like zeros, and so like the end of the records.
         if !self.cuts && matches!(state, CandidateState::Unsealed(_)) {
-            let map = MappedFile::from(Arc::clone(&map));
-            map.check(0..map.length(), &path)?;
+            check()?;
         }
         let (dead_bytes, marker_bytes) =
             facts.map_or((0, 0), |facts| (facts.dead_bytes, facts.marker_bytes));

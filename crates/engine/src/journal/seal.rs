@@ -139,8 +139,9 @@ impl Sealer {
         shared.file.sync().map_err(failed)?;
         // SAFETY: as above; nothing writes to the map from here on.
         let bytes = unsafe { std::slice::from_raw_parts(shared.map.pointer(), length) };
-        let footer = decode_footer(bytes, identity, shared.number, first)
-            .expect("the footer was written a moment ago");
+        let footer = decode_footer(bytes, identity, shared.number, first).map_err(|_| {
+            Error::corruption(&shared.path, full.end, "the footer reads back wrong")
+        })?;
         // Otherwise a GET that misses the page cache would also read the bytes around its record:
         // up to the disk's read-ahead, which may be megabytes.
         shared.map.expect_random();

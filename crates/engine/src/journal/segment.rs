@@ -468,6 +468,23 @@ impl Segment {
         self.shared.map.is_resident(offset as usize, length)
     }
 
+    /// True if the offset of the record with `sequence` is in memory.
+    #[cold]
+    pub(super) fn is_offset_resident(&self, sequence: u64) -> bool {
+        let Offsets::Sealed { footer, runs } = &self.offsets else { return true };
+        let Some(distance) = sequence.checked_sub(self.first_sequence) else { return true };
+        let file = sealed_bytes(&self.shared, footer);
+        if footer.has_pairs() {
+            return footer.are_pairs_here(file, distance, |offset| self.is_resident(offset, 1));
+        }
+        let is_here = |line: Option<*const u8>| {
+            let offset = line.map(|line| line.addr() - file.as_ptr().addr());
+            offset.is_none_or(|offset| self.is_resident(offset as u64, 1))
+        };
+        is_here(footer.number_line(file, distance))
+            && (runs.is_some() || is_here(footer.offset_line(file, distance)))
+    }
+
     /// The length to read from the disk for a record at `offset` of a sealed segment that is
     /// expected to have `expected_length` bytes; `None` if it is in memory.
     pub(super) fn away_length(&self, offset: u64, expected_length: usize) -> Option<usize> {

@@ -197,6 +197,9 @@ impl SegmentSet {
         let steps = steps.map(|counting| (counting, counting.now()));
         let segments = self.list.load();
         let Some(segment) = segments.find(sequence) else { return Ok(None) };
+        if mode == ReadMode::InMemory && !segment.is_offset_resident(sequence) {
+            return Err(Error::NotInMemory);
+        }
         let Some(offset) = segment.offset(sequence) else {
             // A zero offset means that there is no record, or that the page could not be read.
             return segment.check_offsets().map(|()| None);
@@ -231,6 +234,9 @@ impl SegmentSet {
         let segments = self.list.load();
         let missing = || self.files.missing(sequence);
         let segment = segments.find(sequence).ok_or_else(missing)?;
+        if mode == ReadMode::InMemory && !segment.is_offset_resident(sequence) {
+            return Err(Error::NotInMemory);
+        }
         let Some(offset) = segment.offset(sequence) else {
             return segment.check_offsets().and_then(|()| Err(missing()));
         };

@@ -184,12 +184,14 @@ impl JournalWriter {
             return Ok(SpaceLevel::Ample);
         }
         let taken = self.take(segment_size_for(size_bytes, count), purpose);
-        if let Err(Error::DiskFull { .. }) = &taken
+        if let Err(error) = &taken
+            && error.passes()
             && let Some(growing) = self.growing.as_mut().filter(fits)
         {
             // Frequent syncs of large pages are slow, but better than failing the write.
             growing.large_since_syncs = None;
-            return Ok(SpaceLevel::Scarce);
+            let is_full = matches!(error, Error::DiskFull { .. });
+            return Ok(if is_full { SpaceLevel::Scarce } else { SpaceLevel::Ample });
         }
         let taken = taken?;
         let space = taken.space;

@@ -1,8 +1,10 @@
 //! The thread that flushes and merges, and the wait of writers for it.
 //!
 //! Flushes come before merges, and between the slices of a merge, until level 0 has so many tables
-//! that a merge has to come first. A full disk only delays jobs. Any other failure is final: the
-//! store refuses further writes, because the state of the medium is unknown.
+//! that a merge has to come first. Between the slices of a merge of everything, which may take
+//! hours, they always come; it is given up if they add too many tables. A full disk only delays
+//! jobs. Any other failure is final: the store refuses further writes, because the state of the
+//! medium is unknown.
 
 use std::sync::Arc;
 use std::time::Duration;

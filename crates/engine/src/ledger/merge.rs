@@ -257,9 +257,9 @@ impl Merge {
         Merge::new(sources, range, direction)
     }
 
-    /// As [`Merge::of_version`], of the entries whose keys have the prefix `prefix`; `range` is the
-    /// range of these keys. Sources that are known to have no such key are left out, and
-    /// directories that know the prefix save the search.
+    /// As [`Merge::of_version`], of the entries whose keys have the prefix `prefix`, by the rule of
+    /// their table; `range` is the range of these keys. Sources that are known to have no such key
+    /// are left out, and directories that know the prefix save the search.
     pub(crate) fn of_prefix(
         version: &Version,
         prefix: &[u8],

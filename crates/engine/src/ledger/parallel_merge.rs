@@ -29,6 +29,9 @@ const BEHIND: (usize, usize) = (3, 2);
 /// The smallest merge that is done in parts, in tables of the usual size: for less, starting and
 /// ending the parts is not worth it.
 const TABLES_MIN: u64 = 4;
+/// A merge of everything is given up once flushes have added this many times the tables that make
+/// the merge of level 0 due: some minutes of writes as fast as the delay of writes allows.
+const ADDED_TIMES_MAX: usize = 32;
 /// The longest wait of the first part's thread, once its part is done, before it checks again for
 /// the end of the second part and for flushes.
 const PART_WAIT: Duration = Duration::from_millis(10);
@@ -72,7 +75,7 @@ pub(super) fn write_merge(job: MergeJob<'_>) -> Result<MergeResult> {
         true => middle_key(job.plan)?,
         false => None,
     };
-    let write_whole = || write_merged(job, &KeyRange::EVERYTHING, || give_way(state));
+    let write_whole = || write_merged(job, &KeyRange::EVERYTHING, || give_way(job));
     let Some(middle) = middle else { return write_whole() };
     let progress = Progress::default();
     let second = || write_second(job, &middle, &progress);
@@ -105,10 +108,10 @@ fn should_halve(MergeJob { state, plan, levels }: MergeJob<'_>) -> bool {
 }
 
 /// Runs between two slices of a merge: flushes come first, and closing does not wait for a merge.
-fn give_way(state: &LedgerState) -> Result<()> {
+fn give_way(job: MergeJob<'_>) -> Result<()> {
     pellucid_thread::give_way();
-    flush_meanwhile(state)?;
-    state.signals.check_open()
+    flush_meanwhile(job)?;
+    job.state.signals.check_open()
 }
 
 /// Writes the part below `middle`, and does flushes until the other part is done.
@@ -117,28 +120,45 @@ fn write_first(job: MergeJob<'_>, middle: &[u8], progress: &Progress) -> Result<
     let range = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(middle) };
     let merged = write_merged(job, &range, || {
         progress.check()?;
-        give_way(state)
+        give_way(job)
     })?;
-    let flushed = flush_until_second_is_done(state, progress);
+    let flushed = flush_until_second_is_done(job, progress);
     flushed.inspect_err(|_| state.files.remove(merged.numbers()))?;
     Ok(merged)
 }
 
 /// Flushes until nothing waits, or until level 0 is crowded: otherwise a writer that is as fast as
-/// the flushes would delay the merge for ever.
-fn flush_meanwhile(state: &LedgerState) -> Result<()> {
-    while !state.is_crowded() && flush_oldest(state)? {}
-    Ok(())
+/// the flushes would delay the merge for ever. No writer can wait for a merge of everything, so it
+/// does one flush, however crowded level 0 is, or gives up so that merges of level 0 come first.
+fn flush_meanwhile(MergeJob { state, plan, levels }: MergeJob<'_>) -> Result<()> {
+    if !plan.is_whole() {
+        while !state.is_crowded() && flush_oldest(state)? {}
+        return Ok(());
+    }
+    if state.versions.sealed() == 0 {
+        return Ok(());
+    }
+    let level_0 = state.versions.load().levels.level(0).len();
+    let tables = level_0.saturating_sub(levels.level(0).len());
+    if tables >= ADDED_TIMES_MAX * state.options.level_0_trigger.max(1) {
+        return Err(Error::MergeOvertaken { tables });
+    }
+    flush_oldest(state).map(|_| ())
 }
 
-fn flush_until_second_is_done(state: &LedgerState, progress: &Progress) -> Result<()> {
+fn may_flush(MergeJob { state, plan, .. }: MergeJob<'_>) -> bool {
+    plan.is_whole() || !state.is_crowded()
+}
+
+fn flush_until_second_is_done(job: MergeJob<'_>, progress: &Progress) -> Result<()> {
+    let state = job.state;
     let is_done = || progress.is_second_done.load(Ordering::Acquire);
     loop {
-        flush_meanwhile(state)?;
+        flush_meanwhile(job)?;
         if is_done() {
             return Ok(());
         }
-        let has_nothing_to_do = || state.versions.sealed() == 0 || state.is_crowded();
+        let has_nothing_to_do = || state.versions.sealed() == 0 || !may_flush(job);
         state.signals.wait_while(PART_WAIT, || has_nothing_to_do() && !is_done());
     }
 }

@@ -17,6 +17,7 @@ pub(super) struct MergePlan {
     /// The input tables by level, from the uppermost.
     inputs: Vec<(usize, Vec<Arc<Table>>)>,
     to: usize,
+    is_whole: bool,
 }
 
 /// The target size of a level.
@@ -77,7 +78,8 @@ impl MergePlan {
     fn into_next(levels: &Levels, level: usize, upper: Vec<Arc<Table>>) -> Option<MergePlan> {
         let (smallest, largest) = span(&upper)?;
         let lower = levels.overlapping(level + 1, smallest, largest);
-        Some(MergePlan { inputs: vec![(level, upper), (level + 1, lower)], to: level + 1 })
+        let inputs = vec![(level, upper), (level + 1, lower)];
+        Some(MergePlan { inputs, to: level + 1, is_whole: false })
     }
 
     /// The merge that drops expired entries, if a table has enough of them: of level 0, or of a
@@ -102,7 +104,7 @@ impl MergePlan {
         let lies_above = (level + 1..LEVELS)
             .any(|below| !levels.overlapping(below, smallest, largest).is_empty());
         if level > 0 && !lies_above {
-            return Some(MergePlan { inputs: vec![(level, upper)], to: level });
+            return Some(MergePlan { inputs: vec![(level, upper)], to: level, is_whole: false });
         }
         MergePlan::into_next(levels, level, upper)
     }
@@ -119,7 +121,7 @@ impl MergePlan {
         let is_done = matches!(&inputs[..], [(level, tables)]
             if *level == to
                 && tables.iter().all(|table| table.droppable() == 0 && !table.is_stale(now_ms)));
-        (!is_done).then_some(MergePlan { inputs, to })
+        (!is_done).then_some(MergePlan { inputs, to, is_whole: true })
     }
 
     /// A merge whose output surely fits into `room_bytes`: of everything, or else of tables of the
@@ -159,6 +161,11 @@ impl MergePlan {
     /// The level of the output.
     pub(super) fn to(&self) -> usize {
         self.to
+    }
+
+    /// True for the merge of everything, which may take hours.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// The uppermost level of the input tables.

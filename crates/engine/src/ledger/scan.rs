@@ -28,6 +28,8 @@ pub(crate) struct LedgerScan {
     end: Bound<Box<[u8]>>,
     /// The number of entries that it may still skip; `None` for no limit.
     passes_left: Option<u32>,
+    /// The error that ended the scan; each further call returns it, too.
+    failure: Option<Error>,
 }
 
 impl LedgerScan {
@@ -56,6 +58,7 @@ impl LedgerScan {
             next_from: begin.map(|_| ()),
             end: end.map(Box::from),
             passes_left: (mode != ReadMode::MayBlock).then_some(PASSED_MAX),
+            failure: None,
         }
     }
 
@@ -73,10 +76,11 @@ impl LedgerScan {
     #[inline]
     pub(crate) fn find_next(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
-            let is_there = match self.direction {
-                Direction::Forward => self.next_forward(found)?,
-                Direction::Backward => self.next_reverse(found)?,
+            let moved = match self.direction {
+                Direction::Forward => self.next_forward(found),
+                Direction::Backward => self.next_reverse(found),
             };
+            let is_there = moved.map_err(|error| self.fail(error))?;
             if !is_there || found.kind == EntryKind::Put {
                 return Ok(is_there);
             }
@@ -91,7 +95,7 @@ impl LedgerScan {
     pub(crate) fn pass(&mut self) -> Result<()> {
         match &mut self.passes_left {
             None => Ok(()),
-            Some(0) => Err(Error::NotInMemory),
+            Some(0) => Err(self.fail(Error::NotInMemory)),
             Some(left) => {
                 *left -= 1;
                 Ok(())
@@ -99,10 +103,24 @@ impl LedgerScan {
         }
     }
 
-    /// Releases the memtables and tables. The scan finds nothing until it is resumed.
+    /// Ends the scan with an error: its cursors may be behind keys that were not returned.
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        self.release();
+        (self.is_released, self.failure) = (false, Some(error.clone()));
+        error
+    }
+
+    /// Releases the memtables and tables. The scan finds nothing until it is resumed, unless an
+    /// error has ended it.
     pub(crate) fn release(&mut self) {
         self.merge = Merge::of_placed(Vec::new(), self.direction);
-        self.is_released = true;
+        self.is_released = self.failure.is_none();
+    }
+
+    /// The result at the end of the merge.
+    fn end(&self) -> Result<bool> {
+        self.failure.clone().map_or(Ok(false), Err)
     }
 
     /// True until a released scan is resumed.
@@ -136,7 +154,7 @@ impl LedgerScan {
 
     fn next_forward(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
-            let Some(entry) = self.merge.entry() else { return Ok(false) };
+            let Some(entry) = self.merge.entry() else { return self.end() };
             let is_passed = match entry.key.cmp(&self.key) {
                 Order::Greater => false,
                 Order::Equal => self.next_from == Bound::Excluded(()),
@@ -171,7 +189,7 @@ impl LedgerScan {
 
     fn next_reverse(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
-            let Some(entry) = self.merge.entry() else { return Ok(false) };
+            let Some(entry) = self.merge.entry() else { return self.end() };
             if !lies_before(entry.key, self.next_from.map(|()| &self.key[..])) {
                 return Err(self.merge.out_of_order());
             }
@@ -196,6 +214,7 @@ impl LedgerScan {
             if is_there {
                 return Ok(true);
             }
+            self.pass()?;
         }
     }
 }
@@ -228,16 +247,28 @@ mod tests {
         LedgerScan::new(merge, range, direction, at_sequence, ReadMode::Brief)
     }
 
+    /// A key with the sequence number 1, and more newer keys behind it than a scan may skip.
+    fn one_before_newer() -> impl Iterator<Item = (Vec<u8>, u64)> {
+        let newer = (2..2 * u64::from(PASSED_MAX))
+            .map(|sequence| (format!("\0\x01b{sequence:05}").into_bytes(), sequence));
+        std::iter::once((b"\0\x01a".to_vec(), 1)).chain(newer)
+    }
+
     /// Regression: a scan at an older snapshot passed all newer entries behind its end.
     #[test]
     fn a_forward_scan_at_an_older_snapshot_stops_at_its_end() {
-        let newer = (2..2 * u64::from(PASSED_MAX))
-            .map(|sequence| (format!("\0\x01b{sequence:05}").into_bytes(), sequence));
-        let entries = std::iter::once((b"\0\x01a".to_vec(), 1)).chain(newer);
         let range = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(b"\0\x01b") };
-        let mut scan = brief_scan(entries, &range, Direction::Forward, 1);
+        let mut scan = brief_scan(one_before_newer(), &range, Direction::Forward, 1);
         assert_eq!(scan.next().unwrap().map(|(key, _)| key), Some(&b"\0\x01a"[..]));
         assert!(matches!(scan.next(), Ok(None)));
+    }
+
+    /// Regression: backwards, the only version of a key did not count if it was too new.
+    #[test]
+    fn a_reverse_scan_counts_keys_that_are_too_new() {
+        let (range, backward) = (KeyRange::EVERYTHING, Direction::Backward);
+        let mut scan = brief_scan(one_before_newer(), &range, backward, 1);
+        assert!(matches!(scan.next(), Err(Error::NotInMemory)));
     }
 
     /// Regression: a reverse scan walked through all versions of a key before it looked at its
@@ -247,7 +278,8 @@ mod tests {
         const VERSIONS: u64 = 2 * PASSED_MAX as u64;
         let entries = (1..=VERSIONS).map(|sequence| (b"\0\x01k".to_vec(), sequence));
         let mut scan = brief_scan(entries, &KeyRange::EVERYTHING, Direction::Backward, NEWEST);
-        assert!(matches!(scan.next(), Err(Error::NotInMemory)));
-        assert!(scan.merge.entry().is_some(), "further versions follow");
+        let mut found = FoundEntry::nothing();
+        assert!(matches!(scan.find_next(&mut found), Err(Error::NotInMemory)));
+        assert!(found.sequence < VERSIONS, "further versions follow");
     }
 }

@@ -43,9 +43,9 @@ pub(super) struct LedgerState {
 }
 
 impl LedgerState {
-    /// True if level 0 has so many tables that a merge comes before any flush; writers then wait
-    /// for it. Each further table makes reads slower, and the manifest longer, which each flush
-    /// writes.
+    /// True if level 0 has so many tables that a merge comes before any flush, unless it is one of
+    /// everything, which is given up later; writers then wait for it. Each further table makes
+    /// reads slower, and the manifest longer, which each flush writes.
     pub(super) fn is_crowded(&self) -> bool {
         let tables_max = LEVEL_0_CROWD * self.options.level_0_trigger.max(1);
         self.versions.load().levels.level(0).len() >= tables_max

@@ -234,7 +234,8 @@ impl Ledger {
     }
 
     /// Scans the live keys with a prefix at `at_sequence` (see [`Ledger::get`]). `prefix` is an
-    /// internal key prefix: the table number and a complete, non-empty prefix by the table's rule.
+    /// internal key prefix: the table number and, if the table has a rule, a complete, non-empty
+    /// prefix by it.
     pub(crate) fn scan_prefix(
         &self,
         prefix: &[u8],
@@ -246,7 +247,11 @@ impl Ledger {
         let behind = end_of_prefix(prefix);
         let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = KeyRange { start: Bound::Included(prefix), end };
-        let merge = Merge::of_prefix(&version, prefix, &range, direction, at_sequence, mode)?;
+        // Without a rule, no memtable and no table has noted the prefixes of the keys.
+        let merge = match self.state.options.rules.has_prefixes(prefix) {
+            true => Merge::of_prefix(&version, prefix, &range, direction, at_sequence, mode),
+            false => Merge::of_version(&version, &range, direction, at_sequence, mode),
+        }?;
         Ok(LedgerScan::new(merge, &range, direction, at_sequence, mode))
     }
 

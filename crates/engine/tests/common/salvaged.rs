@@ -13,6 +13,15 @@ pub(crate) fn value_of(key: u64, length_min: usize) -> Vec<u8> {
     vec![key as u8; length_min + (key as usize * 37) % 300]
 }
 
+/// The header of the segment as it was before the first record.
+pub(crate) fn spare_header(content: &[u8]) -> Vec<u8> {
+    let mut header = content[..64].to_vec();
+    header[32..40].fill(0);
+    let sum = crc32c::crc32c(&header[..60]);
+    header[60..].copy_from_slice(&sum.to_le_bytes());
+    header
+}
+
 /// Opens a new store and puts `keys` keys; also returns the sequence numbers of their records.
 pub(crate) fn store_of(
     options: impl FnOnce(&SimulatedFileSystem) -> EngineOptions,

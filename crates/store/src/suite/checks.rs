@@ -212,6 +212,12 @@ pub(super) fn parts(store: &dyn Store) {
     assert!(found.iter().map(|(key, _)| key).eq(&many));
     let backward = using.scan("c:0", Some("c;"), true);
     assert!(backward.iter().map(|(key, _)| key).eq(many.iter().rev()));
+    // Each condition is on the state before the batch.
+    let absent = |value| when(put("d:1", value), Condition::Absent);
+    using.write(&[absent("1"), absent("2")]).unwrap();
+    assert_eq!(using.value("d:1").unwrap(), b"2");
+    let gone = when(delete("e:1"), Condition::Present);
+    fails_with_current(using.write(&[put("e:1", "1"), gone]), 1, None);
 }
 
 /// Regression: on a ring, a write whose only conditions are on absent entries that it deletes was

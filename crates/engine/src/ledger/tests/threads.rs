@@ -10,6 +10,7 @@ use pellucid_io::simulated::Faults;
 
 use super::harness::*;
 use crate::error::{Error, Result};
+use crate::ledger::state::ENTRIES_A_SLICE;
 use crate::ledger::{
     Direction, DroppedList, EntryKind, JournalLink, KeyRange, Ledger, LedgerOptions, Manifest,
     NEWEST, SegmentMetadata,
@@ -149,9 +150,20 @@ struct BusyMockJournal {
     books: MockJournal,
     ledger: OnceLock<Weak<Ledger>>,
     last_sequence: AtomicU64,
+    memtables: AtomicU64,
 }
 
 impl BusyMockJournal {
+    /// A ledger with this journal.
+    fn open(options: LedgerOptions) -> (Arc<BusyMockJournal>, Arc<Ledger>) {
+        let link = Arc::new(BusyMockJournal::default());
+        let (fs, manifest) = (Arc::new(empty_store()), Manifest::empty(STORE));
+        let as_link = Arc::clone(&link) as Arc<dyn JournalLink>;
+        let ledger = Arc::new(Ledger::open(fs, directory(), manifest, options, as_link).unwrap());
+        link.ledger.set(Arc::downgrade(&ledger)).unwrap();
+        (link, ledger)
+    }
+
     /// Writes an entry, and seals the memtable.
     fn fill_memtable(&self) {
         let ledger = self.ledger.get().and_then(Weak::upgrade).unwrap();
@@ -171,7 +183,7 @@ impl JournalLink for BusyMockJournal {
     }
 
     fn make_durable(&self, sequence: u64) -> Result<()> {
-        if sequence < BUSY_MEMTABLES {
+        if self.memtables.fetch_add(1, Ordering::Relaxed) < BUSY_MEMTABLES {
             self.fill_memtable();
         }
         self.books.make_durable(sequence)
@@ -183,16 +195,57 @@ impl JournalLink for BusyMockJournal {
 fn jobs_flush_only_what_was_sealed_before() {
     let jobs: [fn(&Ledger) -> Result<()>; 2] = [Ledger::compact_all, Ledger::wait_for_flushes];
     for job in jobs {
-        let link = Arc::new(BusyMockJournal::default());
-        let (fs, manifest) = (Arc::new(empty_store()), Manifest::empty(STORE));
-        let as_link = Arc::clone(&link) as Arc<dyn JournalLink>;
-        let ledger = Ledger::open(fs, directory(), manifest, small_options(), as_link).unwrap();
-        let ledger = Arc::new(ledger);
-        link.ledger.set(Arc::downgrade(&ledger)).unwrap();
+        let (link, ledger) = BusyMockJournal::open(small_options());
         link.fill_memtable();
         job(&ledger).unwrap();
         assert_eq!(ledger.stats().flush.runs, 1);
     }
+}
+
+/// A ledger with a busy writer, of which a merge of everything has a slice for each memtable, and a
+/// few more.
+fn busy_before_a_merge(level_0_trigger: usize) -> (Arc<BusyMockJournal>, Arc<Ledger>) {
+    let (link, ledger) = BusyMockJournal::open(LedgerOptions {
+        level_0_trigger,
+        table_size_bytes: 1 << 20,
+        ..small_options()
+    });
+    let entries = (BUSY_MEMTABLES + 10) * ENTRIES_A_SLICE;
+    for sequence in 1..=entries {
+        let (key, kind) = (key(sequence as u32), EntryKind::Put);
+        ledger.insert(&Record { key, sequence, kind }.entry());
+        ledger.publish(sequence);
+    }
+    link.last_sequence.store(entries, Ordering::Relaxed);
+    link.memtables.store(BUSY_MEMTABLES, Ordering::Relaxed);
+    ledger.flush_now(entries).unwrap();
+    link.memtables.store(0, Ordering::Relaxed);
+    link.fill_memtable();
+    (link, ledger)
+}
+
+/// Regression: during a merge of everything flushes stopped once level 0 was crowded, and writers
+/// waited until the merge had ended.
+#[test]
+fn a_merge_of_everything_flushes_however_crowded_level_0_is() {
+    let (link, ledger) = busy_before_a_merge(2);
+    let first = link.last_sequence.load(Ordering::Relaxed);
+    ledger.compact_all().unwrap();
+    assert_eq!(link.last_sequence.load(Ordering::Relaxed), first + BUSY_MEMTABLES);
+    assert_eq!(ledger.stats().sealed_memtables, 0);
+}
+
+/// Regression: level 0 grew without a limit during a merge of everything.
+#[test]
+fn a_merge_of_everything_is_given_up_when_flushes_add_too_many_tables() {
+    let (link, ledger) = busy_before_a_merge(1);
+    let refused = ledger.compact_all().unwrap_err();
+    assert!(matches!(refused, Error::MergeOvertaken { .. }), "{refused}");
+    assert!(ledger.stats().levels[0].tables < BUSY_MEMTABLES);
+    // The writer ends, and the next attempt succeeds.
+    link.memtables.store(BUSY_MEMTABLES, Ordering::Relaxed);
+    ledger.compact_all().unwrap();
+    assert_eq!(ledger.stats().levels[0].tables, 0);
 }
 
 /// Regression: a scan that waited for its client kept memtables and merged tables, in no budget.
