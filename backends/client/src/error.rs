@@ -5,7 +5,7 @@ use std::io;
 
 use pellucid_topology::TopologyError;
 
-use crate::http::HttpError;
+use crate::http::{HttpError, is_of_closed_connection};
 
 /// The reason why a request has failed.
 #[derive(Debug)]
@@ -32,9 +32,7 @@ pub enum ClientError {
 impl ClientError {
     /// True if the server closed the connection, before or after the request arrived.
     pub(crate) fn is_of_closed_connection(&self) -> bool {
-        use io::ErrorKind::*;
-        let ClientError::Io(_, error) = self else { return false };
-        matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
+        matches!(self, ClientError::Io(_, error) if is_of_closed_connection(error))
     }
 }
 

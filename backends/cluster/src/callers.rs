@@ -32,8 +32,9 @@ const PROOF_WAIT: Duration = Duration::from_secs(5);
 const OUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// An output buffer with a larger capacity is freed once it is empty.
 const OUT_KEPT_BYTES: usize = 1024 * 1024;
-/// Limit of a caller's reads that are answered later. At this limit, no ask is served until one of
-/// them is answered: each may add a large value to the unsent bytes.
+/// Limit of a caller's reads of keys that are answered later. At this limit, no ask is served until
+/// one of them is answered: each may add a large value to the unsent bytes. Pages of ranges do not
+/// count, as one may take many times as long as any other ask.
 const READS_LATER_MAX: usize = 16;
 /// Limit of the unsent bytes to which a value is added that another thread has read. Beyond it, the
 /// ask is refused as busy: the values of all reads could be large.
@@ -59,7 +60,7 @@ pub struct DeferredAsk {
 #[derive(Default)]
 struct DeferredCounts {
     all: usize,
-    /// Those whose answers have values.
+    /// Those that read a key.
     reads: usize,
 }
 
@@ -140,7 +141,7 @@ pub struct Reply<'a, R> {
     /// True if the limit of asks that are answered later is reached; in [`Callers::reply`], if too
     /// many bytes wait for the caller, so that the answer must be a short one.
     pub is_full: bool,
-    /// True if the ask is a read of values.
+    /// True if the ask reads a key.
     is_read: bool,
     out: &'a mut Vec<u8>,
     unfinished: &'a mut Vec<(usize, Ticks, R)>,
@@ -441,7 +442,7 @@ impl<R> Callers<R> {
                 Frame::Ask(ask) => {
                     let id = CallerId { slot, generation: caller.generation };
                     let is_full = caller.later.all >= SERVED_LATER_MAX;
-                    let is_read = matches!(ask.kind, AskKind::Get | AskKind::Range);
+                    let is_read = ask.kind == AskKind::Get;
                     let reply = Reply { is_full, is_read, ..caller.reply(id, received) };
                     let mut reply = Reply { waited_until, ask_bytes: length, ..reply };
                     waited_until = Some(serve(&mut reply, ask));
@@ -604,6 +605,11 @@ mod tests {
     }
 
     fn connected(clock: Clock) -> Connected {
+        connected_with(clock, |_| AskKind::Get)
+    }
+
+    /// As [`connected`]; `kind_of` tells the kind of each ask.
+    fn connected_with(clock: Clock, kind_of: fn(u64) -> AskKind) -> Connected {
         let poll = Poll::new().unwrap();
         let mut callers = Callers::new(Cluster::first_of_two(Vec::new()), clock, Token);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -611,7 +617,7 @@ mod tests {
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
         let (calling, session) = sessions();
-        client.write_all(&asks(calling.sealer)).unwrap();
+        client.write_all(&asks(calling.sealer, kind_of)).unwrap();
         let greeted = UnverifiedCaller { session, from: String::new(), to: String::new() };
         let slot = callers.adopt(TcpStream::from_std(socket), greeted, poll.registry()).unwrap();
         callers.callers[slot].as_mut().unwrap().standing = CallerState::Met { node: 1 };
@@ -619,10 +625,10 @@ mod tests {
     }
 
     /// Encrypted asks, which are somewhat longer than one read.
-    fn asks(mut sealer: Sealer) -> Vec<u8> {
+    fn asks(mut sealer: Sealer, kind_of: fn(u64) -> AskKind) -> Vec<u8> {
         let (mut frames, mut sealed) = (Vec::new(), Vec::new());
         (0..ASKS)
-            .for_each(|id| Ask { id, key: &KEY, ..Ask::plain(AskKind::Get) }.encode(&mut frames));
+            .for_each(|id| Ask { id, key: &KEY, ..Ask::plain(kind_of(id)) }.encode(&mut frames));
         sealer.seal(&frames, &mut sealed);
         assert!(sealed.len() > READ_BYTES);
         sealed
@@ -698,6 +704,32 @@ mod tests {
         assert_eq!(deferred_most, READS_LATER_MAX);
         drop(callers);
         reader.join().unwrap().unwrap();
+    }
+
+    /// Regression: pages of ranges counted as reads of keys. While as many as the limit waited for
+    /// slow ones, up to a minute, nothing else of the caller was served.
+    #[test]
+    fn asks_are_served_beside_many_pages_of_ranges() {
+        const PAGES: u64 = ASKS - 1;
+        let clock = Clock::system();
+        let kind_of = |id: u64| if id < PAGES { AskKind::Range } else { AskKind::Get };
+        let Connected { mut callers, mut poll, mut events, client: _client, .. } =
+            connected_with(clock, kind_of);
+        let (begun, mut pages, mut is_served) = (Clock::monotonic().stopwatch(), 0, false);
+        while !is_served {
+            assert!(u128::from(begun.elapsed_ns()) < PATIENCE.as_nanos(), "{pages} were served");
+            poll.poll(&mut events, Some(QUIET)).unwrap();
+            for event in &events {
+                let token = event.token().0;
+                callers.ready(token, Vec::new(), poll.registry(), &mut |reply, ask| {
+                    reply.later();
+                    pages += u64::from(ask.kind == AskKind::Range);
+                    is_served |= ask.kind == AskKind::Get;
+                    clock.now()
+                });
+            }
+        }
+        assert_eq!(pages, PAGES);
     }
 
     /// Regression: the values of all reads that were answered later could be large together.

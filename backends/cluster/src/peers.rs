@@ -130,7 +130,9 @@ impl<C> Peers<C> {
         let until = Ticks(asked.0.saturating_add(ticks));
         let pending = PendingAsk { context, node, asked, sent: None, wait, until };
         let id = self.under_way.insert(pending);
-        let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
+        // The owner gets no more time than is waited for it; zero would be no limit.
+        let given = looked_at_in_time(self.cluster.options.wait).saturating_mul(waits);
+        let wait_ms = u32::try_from(given.as_millis()).unwrap_or(u32::MAX).max(1);
         let begin = link.out.len();
         Ask { id, wait_ms, ..ask }.encode(&mut link.out);
         if link.unsent.is_empty() && !link.is_blocked {
@@ -704,6 +706,22 @@ mod tests {
         assert!((1..ASKS).contains(&complete), "{figures:?}");
         assert_eq!((lost, figures.lost), (complete, complete));
         assert_eq!(figures.unreachable, ASKS - complete);
+    }
+
+    /// Regression: an owner was given the whole wait, and executed asks for which nobody waited any
+    /// more.
+    #[test]
+    fn an_owner_is_given_no_more_time_than_is_waited_for_it() {
+        let (poll, clock) = (Poll::new().unwrap(), Clock::simulated(SimulatedClock::leaked(1)));
+        let (mut peers, _peer) = connected(&poll, clock, 64 << 10);
+        for (kind, waits) in [(AskKind::Get, 1), (AskKind::Range, PAGE_WAITS)] {
+            let begin = peers.links[1].out.len();
+            assert!(peers.ask(1, Ask { key: b"k", ..Ask::plain(kind) }, ()).is_ok());
+            let asked = decode(&peers.links[1].out[begin..], FRAME_BYTES_MAX).unwrap();
+            let Some((Frame::Ask(ask), _)) = asked else { panic!("{asked:?}") };
+            let waited = looked_at_in_time(peers.cluster.options.wait) * waits;
+            assert_eq!(u128::from(ask.wait_ms), waited.as_millis());
+        }
     }
 
     /// Regression: a page had the time of a key. A range with a longer stretch of removed entries

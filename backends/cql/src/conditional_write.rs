@@ -10,7 +10,8 @@
 //! in its partition, with the writer and the write. A writer makes its transactions of a partition
 //! one after another, so its last note says exactly whether the transaction in doubt happened,
 //! whatever others have written since. A serial read of the note first completes transactions under
-//! way.
+//! way. But a node that has not answered may begin its transaction later, so if no further attempt
+//! succeeds, the outcome stays unknown.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -76,6 +77,9 @@ enum AttemptOutcome {
     Applied,
     /// It has not happened, for this reason.
     NotApplied(String),
+    /// It had not happened when that was read, but a node may still execute it. The text is the
+    /// error of the request.
+    MayFollow(String),
 }
 
 /// A write that is made by a transaction.
@@ -118,6 +122,23 @@ impl ConditionalWrite {
         if self.space.is_in_parts() {
             self.list_part(laps).await?;
         }
+        let mut following = None;
+        let result = self.attempts_in_turn(elapsed, &mut following, laps).await;
+        result.map_err(|error| match following {
+            Some(text) => unknown(&text, error),
+            None => error,
+        })
+    }
+
+    /// As [`ConditionalWrite::attempts`], while this process makes no other transaction of the
+    /// partition. `following` gets the error of an attempt that a node may still execute.
+    async fn attempts_in_turn(
+        &self,
+        elapsed: impl Fn() -> Duration + Copy,
+        following: &mut Option<String>,
+        laps: &mut RequestTimer,
+    ) -> Result<WriteOutcome> {
+        let wait_max = self.ring.timeout;
         let slow =
             || format!("what precedes the transaction took {:?}: try again in a moment", elapsed());
         let mut why = None;
@@ -140,6 +161,7 @@ impl ConditionalWrite {
                     return Ok(WriteOutcome { sequence: drawn.first + self.count as u64 - 1 });
                 }
                 AttemptOutcome::NotApplied(reason) => why = Some(reason),
+                AttemptOutcome::MayFollow(text) => *following = Some(text),
             }
             pause(attempt).await;
         }
@@ -256,16 +278,15 @@ impl ConditionalWrite {
             .iter()
             .flat_map(|entry| entry.conditions.iter().map(move |condition| (entry, condition)))
             .collect();
-        conditions.sort_by_key(|(_, (index, _, _))| *index);
-        for (entry, (index, condition, written)) in conditions {
+        conditions.sort_by_key(|(_, (index, _))| *index);
+        for (entry, (index, condition)) in conditions {
             let found = state.get(&entry.key).filter(|found| !found.is_over);
             let current = found.map(|found| found.version as u64);
-            let is_there = written.unwrap_or(current.is_some());
             let holds = match condition {
                 Condition::None => true,
-                Condition::Absent => !is_there,
-                Condition::Present => is_there,
-                Condition::Sequence(sequence) => written.is_none() && current == Some(*sequence),
+                Condition::Absent => current.is_none(),
+                Condition::Present => current.is_some(),
+                Condition::Sequence(sequence) => current == Some(*sequence),
             };
             if !holds {
                 return Err(StoreError::ConditionFailed { index: *index, current });
@@ -329,13 +350,16 @@ impl ConditionalWrite {
         let values = (&self.space.name, &self.entries[0].place);
         let mut statement = bound(&self.ring.statements.done, &values)?;
         statement.set_consistency(Consistency::Serial);
-        let text = StoreError::from(failed);
+        let (may_follow, text) = (failed.may_follow(), StoreError::from(failed));
         for _ in 0..LOOKS_MAX {
             if let Ok(answer) = self.ring.ask(statement.clone(), laps).await {
                 let is_done = last_of(answer, self.ring.writer)? == Some(drawn.first as i64);
-                return Ok(match is_done {
-                    true => AttemptOutcome::Applied,
-                    false => AttemptOutcome::NotApplied(format!("it has not happened: {text}")),
+                return Ok(match (is_done, may_follow) {
+                    (true, _) => AttemptOutcome::Applied,
+                    (false, true) => AttemptOutcome::MayFollow(text.to_string()),
+                    (false, false) => {
+                        AttemptOutcome::NotApplied(format!("it has not happened: {text}"))
+                    }
                 });
             }
             tokio::time::sleep(LOOK_PAUSE).await;
@@ -462,6 +486,17 @@ fn unsettled(error: StoreError) -> StoreError {
         "the transaction was applied, but it is unknown whether an earlier write won over it: \
          read the entry ({error})"
     ))
+}
+
+/// The error of a write that failed behind an attempt that a node may still execute.
+fn unknown(text: &str, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unreachable(_) => error,
+        error => StoreError::Unreachable(format!(
+            "it is unknown whether the write happens: {text}, and the node that was asked may \
+             still make it ({error})"
+        )),
+    }
 }
 
 /// Waits before another attempt.
@@ -610,6 +645,28 @@ mod tests {
         };
         assert!(what.starts_with("the transaction was applied"), "{what}");
         assert!(what.contains("many"), "{what}");
+    }
+
+    /// Regression: a write was refused as one that had not happened, and a node that had not
+    /// answered in time made it later.
+    #[test]
+    fn a_write_that_a_node_may_still_make_has_an_unknown_outcome() {
+        use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+        let timeout = ExecutionError::RequestTimeout(Duration::from_secs(10));
+        let answered = RequestAttemptError::DbError(DbError::Overloaded, String::new());
+        let answered = ExecutionError::LastAttemptError(answered);
+        for (error, may_follow) in [(timeout, true), (answered, false)] {
+            let failed = FailedRequest { error, said: None, away: Vec::new() };
+            assert!(failed.is_uncertain());
+            assert_eq!(failed.may_follow(), may_follow);
+        }
+        let failed = StoreError::ConditionFailed { index: 0, current: None };
+        for error in [StoreError::Busy(OVERTAKEN.to_owned()), failed] {
+            let StoreError::Unreachable(what) = unknown("no answer", error) else {
+                panic!("the outcome is unknown");
+            };
+            assert!(what.contains("no answer"), "{what}");
+        }
     }
 
     /// Regression: each transaction read its entries again if they were written within the last

@@ -20,9 +20,8 @@ pub(crate) struct Entry {
     pub(crate) lifetime_ms: Option<u64>,
     /// The index of the last operation on the key in the write.
     pub(crate) index: usize,
-    /// The conditions on the key. Each has the index of its operation, and the presence of the key
-    /// after the write's operations before it; `None` if there are none.
-    pub(crate) conditions: Vec<(usize, Condition, Option<bool>)>,
+    /// The conditions on the key, each with the index of its operation.
+    pub(crate) conditions: Vec<(usize, Condition)>,
 }
 
 /// The values of a statement that writes, which they determine

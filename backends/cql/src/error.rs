@@ -47,15 +47,20 @@ impl FailedRequest {
         }
     }
 
+    /// True if a node may still execute the request, as it has not answered.
+    pub(crate) fn may_follow(&self) -> bool {
+        matches!(
+            &self.error,
+            ExecutionError::RequestTimeout(_)
+                | ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
+        )
+    }
+
     /// True if the outcome of a transaction is unknown. An error of its reads leaves it as open as
     /// an error of its writes: the coordinator may have made an earlier attempt by itself. It may
     /// also report overload and missing copies only after a majority has accepted the transaction.
     pub(crate) fn is_uncertain(&self) -> bool {
         match &self.error {
-            ExecutionError::RequestTimeout(_)
-            | ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_)) => {
-                true
-            }
             ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(
                 error,
                 DbError::WriteTimeout { .. }
@@ -67,7 +72,7 @@ impl FailedRequest {
                     | DbError::ServerError
                     | DbError::Other(_)
             ),
-            _ => false,
+            _ => self.may_follow(),
         }
     }
 }

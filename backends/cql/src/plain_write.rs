@@ -67,8 +67,7 @@ pub(crate) fn entries_of(
         }
         let entry = &mut entries[at];
         if operation.condition != Condition::None {
-            let written = known.map(|_| entry.value.is_some());
-            entry.conditions.push((index, operation.condition, written));
+            entry.conditions.push((index, operation.condition));
         }
         entry.value = operation.value.map(<[u8]>::to_vec);
         (entry.lifetime_ms, entry.index) = (operation.lifetime_ms, index);

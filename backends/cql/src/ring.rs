@@ -108,7 +108,8 @@ impl Ring {
             asked: AtomicU64::new(0),
             buckets: options.buckets.max(1),
             timeout: options.timeout,
-            turns: PartitionLocks::new(),
+            // Half of the requests, so that those that wait keep no others out.
+            turns: PartitionLocks::new(options.in_flight_max / 2),
             writer: RandomState::new().hash_one(std::process::id()) as i64,
             trace_share: options.trace_share,
             clock: Clock::monotonic(),

@@ -10,8 +10,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pellucid_clock::WallTime;
-
 /// Bits of a version below its time.
 const LOW_BITS: u32 = 8;
 
@@ -83,13 +81,16 @@ pub(crate) fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
-/// Milliseconds since the Unix epoch, which never go back.
+/// Milliseconds since the Unix epoch. They go back with the clock: the ring's other servers have
+/// clocks of their own, and a clock that was wrong must not stay apart from these.
 pub(crate) fn now_ms() -> i64 {
-    WallTime::now().rising().unix_ms() as i64
+    (now_us() / 1_000) as i64
 }
 
 #[cfg(test)]
 mod tests {
+    use pellucid_clock::{WallTime, rising};
+
     use super::*;
 
     /// Versions as of another process, so that tests can draw any time.
@@ -118,6 +119,15 @@ mod tests {
             beyond = drawn.first + count as u64;
         }
         assert_eq!(written_at_ms(versions.draw_at(7_000_000, 1).first), 7_000);
+    }
+
+    /// Regression: once a clock had been ahead for a moment, the entries of other servers expired
+    /// early for the rest of the process.
+    #[test]
+    fn a_clock_that_was_ahead_is_right_again() {
+        let ahead_ms = WallTime::now().unix_ms() + 3_600_000;
+        let _ = rising(WallTime::from_unix_ms(ahead_ms));
+        assert!((now_ms() as u64) < ahead_ms);
     }
 
     /// Regression: versions had 61 bits, but documents' revisions are versions and have 60.

@@ -9,7 +9,7 @@ use pellucid_store::{Result, StoreError, Table};
 use rocksdb::compaction_filter::Decision;
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, BoundColumnFamily, Cache, ColumnFamilyDescriptor,
-    CompactOptions, DBCompressionType, Options, ReadOptions, WriteOptions,
+    CompactOptions, DBCompressionType, Options, ReadOptions,
 };
 
 use crate::db::{Db, error_of};
@@ -155,15 +155,7 @@ impl Database {
 
     pub(crate) fn close(&self) -> Result<()> {
         self.is_closed.store(true, Ordering::Release);
-        self.db.flush_wal(true).map_err(error_of)
+        let given_back = self.sequences.give_back(&self.db);
+        self.db.flush_wal(true).and(given_back).map_err(error_of)
     }
-}
-
-/// The options of a write. If it must not wait, RocksDB refuses it where it would have to wait for
-/// flushes and compactions.
-pub(crate) fn write_options(is_synced: bool, may_wait: bool) -> WriteOptions {
-    let mut options = WriteOptions::default();
-    options.set_sync(is_synced);
-    options.set_no_slowdown(!may_wait);
-    options
 }

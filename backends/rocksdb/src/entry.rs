@@ -11,7 +11,7 @@
 
 use std::cell::RefCell;
 
-use pellucid_clock::Clock;
+use pellucid_clock::{Clock, rising};
 use pellucid_store::{Head, Object, StoreError, Value};
 
 use crate::sequences::written_at_ms;
@@ -94,7 +94,7 @@ impl EntryHead {
     /// True if the entry has not expired.
     #[inline]
     pub(crate) fn is_live(self) -> bool {
-        self.expires_at_ms == 0 || self.expires_at_ms > Clock::system().wall().rising().unix_ms()
+        self.expires_at_ms == 0 || self.expires_at_ms > rising(Clock::system().wall()).unix_ms()
     }
 
     /// Applies `shown` to an entry; `None` if there is none, or if it has expired.

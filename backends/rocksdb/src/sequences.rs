@@ -3,12 +3,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pellucid_clock::WallTime;
+use pellucid_clock::{WallTime, rising};
 use pellucid_store::{Result, StoreError};
 use pellucid_thread::Mutex;
-use rocksdb::WriteOptions;
 
-use crate::db::{Db, error_of};
+use crate::db::{Db, error_of, write_options};
 use crate::stripes::Locks;
 
 /// The number of bits below the milliseconds in a sequence number. A number contains the time at
@@ -21,8 +20,9 @@ const LAST_MS: u64 = (1 << 42) - 86_400_000;
 /// below it. RocksDB has no trace of a number whose write it refused, so the largest stored one is
 /// not enough.
 const RESERVED_KEY: &[u8] = b"sequence numbers below";
-/// The distance of the reserved number from the largest drawn one: the numbers of a minute.
-const RESERVED_AHEAD: u64 = 60_000 << NUMBERS_A_MS_SHIFT;
+/// The distance of the reserved number from the largest drawn one: the numbers of a second. After a
+/// crash, writes carry a time that is ahead by up to as much.
+const RESERVED_AHEAD: u64 = 1_000 << NUMBERS_A_MS_SHIFT;
 
 /// The source of a database's sequence numbers.
 pub(crate) struct Sequences {
@@ -34,9 +34,24 @@ pub(crate) struct Sequences {
 }
 
 impl Sequences {
+    /// The numbers behind those of earlier runs. The time by which entries expire goes on from
+    /// theirs, even if the clock was set back.
     pub(crate) fn of(db: &Db) -> Result<Sequences> {
-        let next = AtomicU64::new(first_free(db)?);
-        Ok(Sequences { next, reserved: AtomicU64::new(0), reserving: Mutex::new(()) })
+        let next = first_free(db)?;
+        let _ = rising(WallTime::from_unix_ms(written_at_ms(next)));
+        let (next, reserved) = (AtomicU64::new(next), AtomicU64::new(0));
+        Ok(Sequences { next, reserved, reserving: Mutex::new(()) })
+    }
+
+    /// Gives back the reserved numbers that were not drawn, so that the next run goes on without a
+    /// gap. A write that still draws one reserves it again.
+    pub(crate) fn give_back(&self, db: &Db) -> std::result::Result<(), rocksdb::Error> {
+        let _held = self.reserving.lock();
+        self.reserved.store(0, Ordering::Relaxed);
+        // A change of `next`, not a load: it either sees the number of a concurrent draw, or that
+        // draw sees that nothing is reserved.
+        let next = self.next.fetch_add(0, Ordering::AcqRel);
+        db.put_opt(RESERVED_KEY, next.to_le_bytes(), &write_options(false, true))
     }
 
     /// The next number; a later time makes it larger.
@@ -46,14 +61,17 @@ impl Sequences {
 
     /// Draws `count` successive sequence numbers for the write that holds `locks`. Returns the
     /// first. Each is greater than all drawn before, and contains the time ([`written_at_ms`]).
+    ///
+    /// # Errors
+    /// Those of RocksDB; [`StoreError::NotInMemory`] if the draw would have to wait, and must not.
     pub(crate) fn draw(
         &self,
         db: &Db,
         locks: &Locks<'_>,
         count: usize,
         now: WallTime,
-        options: &WriteOptions,
-    ) -> std::result::Result<u64, rocksdb::Error> {
+        may_wait: bool,
+    ) -> Result<u64> {
         let of_now = now.unix_ms().min(LAST_MS) << NUMBERS_A_MS_SHIFT;
         let mut last = self.next.load(Ordering::Relaxed);
         // This comes before the number is drawn: a thread that sees `next` beyond the number must
@@ -66,25 +84,23 @@ impl Sequences {
                 self.next.compare_exchange_weak(last, next, Ordering::AcqRel, Ordering::Relaxed);
             match drawn {
                 Ok(_) if next <= self.reserved.load(Ordering::Acquire) => return Ok(first),
-                Ok(_) => return self.reserve(db, next, options).map(|()| first),
+                Ok(_) => return self.reserve(db, next, may_wait).map(|()| first),
                 Err(now_last) => last = now_last,
             }
         }
     }
 
     /// Stores a reservation of all numbers up to `next` and some more. Writes with these numbers
-    /// come later in RocksDB's log, so no crash can keep such a write and lose the reservation.
+    /// come later in RocksDB's log, so no crash can keep such a write and lose the reservation, and
+    /// it needs no sync of its own.
     #[cold]
-    fn reserve(
-        &self,
-        db: &Db,
-        next: u64,
-        options: &WriteOptions,
-    ) -> std::result::Result<(), rocksdb::Error> {
-        let _held = self.reserving.lock();
+    fn reserve(&self, db: &Db, next: u64, may_wait: bool) -> Result<()> {
+        // The holder may wait for RocksDB.
+        let held = if may_wait { Some(self.reserving.lock()) } else { self.reserving.try_lock() };
+        let _held = held.ok_or(StoreError::NotInMemory)?;
         if next > self.reserved.load(Ordering::Acquire) {
-            let until = next + RESERVED_AHEAD;
-            db.put_opt(RESERVED_KEY, until.to_le_bytes(), options)?;
+            let (until, options) = (next + RESERVED_AHEAD, write_options(false, may_wait));
+            db.put_opt(RESERVED_KEY, until.to_le_bytes(), &options).map_err(error_of)?;
             self.reserved.store(until, Ordering::Release);
         }
         Ok(())
@@ -114,7 +130,7 @@ mod tests {
     use pellucid_store::Table;
 
     use super::*;
-    use crate::database::{Database, write_options};
+    use crate::database::Database;
 
     const MEMORY_BYTES: usize = 16 << 20;
 
@@ -122,7 +138,7 @@ mod tests {
         let table = Table::of_number(0);
         let locks = database.stripes.lock(table, [&b"key"[..]].into_iter(), true).unwrap();
         let now = WallTime::from_unix_ms(now_ms);
-        database.sequences.draw(&database.db, &locks, 1, now, &write_options(false, true)).unwrap()
+        database.sequences.draw(&database.db, &locks, 1, now, true).unwrap()
     }
 
     /// Regression: RocksDB had no trace of a number whose write it refused, so the number was drawn
@@ -137,8 +153,22 @@ mod tests {
             for _ in 0..3 {
                 let drawn = draw(&database, now_ms);
                 assert!(drawn > last, "{drawn} after {last}");
-                last = drawn;
+                // The next number is that of a write which ends after the store was closed.
+                database.close().unwrap();
+                last = draw(&database, now_ms);
+                assert!(last > drawn, "{last} after {drawn}");
             }
+        }
+    }
+
+    /// Regression: after a restart, writes carried a time up to a minute in the future.
+    #[test]
+    fn the_numbers_of_a_closed_store_go_on_without_a_gap() {
+        let folder = TempDir::new().unwrap();
+        for now_ms in [1_000_000, 1_000_001] {
+            let database = Database::open(folder.path(), MEMORY_BYTES).unwrap();
+            assert_eq!(written_at_ms(draw(&database, now_ms)), now_ms);
+            database.close().unwrap();
         }
     }
 
@@ -151,6 +181,19 @@ mod tests {
         assert_eq!(written_at_ms(draw(&database, u64::MAX)), LAST_MS);
     }
 
+    /// Regression: a draw that must not wait did wait while another stored a reservation.
+    #[test]
+    fn a_draw_that_must_not_wait_is_refused_during_a_reservation() {
+        let folder = TempDir::new().unwrap();
+        let database = Database::open(folder.path(), MEMORY_BYTES).unwrap();
+        let keys = [&b"key"[..]].into_iter();
+        let locks = database.stripes.lock(Table::of_number(0), keys, false).unwrap();
+        let _reserving = database.sequences.reserving.lock();
+        let now = WallTime::from_unix_ms(1_000_000);
+        let drawn = database.sequences.draw(&database.db, &locks, 1, now, false);
+        assert_eq!(drawn, Err(StoreError::NotInMemory));
+    }
+
     /// Regression: a snapshot took the last drawn number as its own, so it counted a write as seen
     /// that was still under way; a transaction could overwrite that write unnoticed.
     #[test]
@@ -159,12 +202,12 @@ mod tests {
         let database = Database::open(folder.path(), MEMORY_BYTES).unwrap();
         let before = draw(&database, 1_000_000);
         assert_eq!(database.last_sequence(), before);
-        let (table, options) = (Table::of_number(0), write_options(false, true));
+        let table = Table::of_number(0);
         for keys in [&[&b"a"[..]][..], &[b"a", b"b", b"c"]] {
             let locks = database.stripes.lock(table, keys.iter().copied(), true).unwrap();
             let now = WallTime::from_unix_ms(2_000_000);
             let drawn =
-                database.sequences.draw(&database.db, &locks, keys.len(), now, &options).unwrap();
+                database.sequences.draw(&database.db, &locks, keys.len(), now, true).unwrap();
             assert!(database.last_sequence() < drawn);
             drop(locks);
             assert_eq!(database.last_sequence(), drawn + keys.len() as u64 - 1);

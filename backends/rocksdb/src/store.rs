@@ -1,11 +1,10 @@
 //! The store of kind `rocksdb`: the interface of a store over a RocksDB database.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_clock::Clock;
+use pellucid_clock::{Clock, rising};
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Head, LocalStore, Object, Operation, Properties, Range,
     Result, Scan, Snapshot, Store, StoreError, Table, Workers, WriteOutcome, check_key, hand_over,
@@ -14,8 +13,8 @@ use pellucid_store::{
 use rocksdb::{ReadOptions, WriteBatchWithTransaction, WriteOptions};
 
 use crate::account::{NAMES, accounted};
-use crate::database::{Database, write_options};
-use crate::db::error_of;
+use crate::database::Database;
+use crate::db::{error_of, write_options};
 use crate::entry::EntryHead;
 use crate::families::Handle;
 use crate::scan::{OwnedSnapshot, RocksSnapshot, scan};
@@ -178,12 +177,12 @@ fn write(
     let keys = operations.iter().map(|operation| operation.key);
     let locks = database.stripes.lock(table, keys, may_wait).ok_or(StoreError::NotInMemory)?;
     judge(database, table, operations)?;
-    let now = Clock::system().wall();
-    let drawn = database.sequences.draw(&database.db, &locks, operations.len(), now, options);
-    let first = drawn.map_err(error_of)?;
+    // The numbers take the time by which entries expire to the next run.
+    let now = rising(Clock::system().wall());
+    let first = database.sequences.draw(&database.db, &locks, operations.len(), now, may_wait)?;
     let stored = |index: usize, operation: &Operation<'_>| {
         let lifetime = operation.lifetime_ms;
-        let expires_at_ms = lifetime.map_or(0, |ms| now.rising().unix_ms().saturating_add(ms));
+        let expires_at_ms = lifetime.map_or(0, |ms| now.unix_ms().saturating_add(ms));
         EntryHead { sequence: first + index as u64, expires_at_ms }
     };
     let done = match operations {
@@ -206,32 +205,26 @@ fn write(
     Ok(WriteOutcome { sequence: first + operations.len() as u64 - 1 })
 }
 
-/// Checks all conditions, each on the state that the operations before it leave.
+/// Checks all conditions.
 ///
 /// # Errors
 /// The first condition that does not hold.
 fn judge(database: &Database, table: Table, operations: &[Operation<'_>]) -> Result<()> {
-    if operations.iter().all(|operation| operation.condition == Condition::None) {
-        return Ok(());
-    }
-    let mut written: HashMap<&[u8], bool> = HashMap::new();
     for (index, operation) in operations.iter().enumerate() {
-        if operation.condition != Condition::None {
-            let sequence_of = |stored: EntryHead, _: &[u8]| stored.sequence;
-            let current = find(database, table, operation.key, &database.reading, sequence_of)?;
-            let before = written.get(operation.key).copied();
-            let is_there = before.unwrap_or(current.is_some());
-            let holds = match operation.condition {
-                Condition::None => true,
-                Condition::Absent => !is_there,
-                Condition::Present => is_there,
-                Condition::Sequence(sequence) => before.is_none() && current == Some(sequence),
-            };
-            if !holds {
-                return Err(StoreError::ConditionFailed { index, current });
-            }
+        if operation.condition == Condition::None {
+            continue;
         }
-        written.insert(operation.key, operation.value.is_some());
+        let sequence_of = |stored: EntryHead, _: &[u8]| stored.sequence;
+        let current = find(database, table, operation.key, &database.reading, sequence_of)?;
+        let holds = match operation.condition {
+            Condition::None => true,
+            Condition::Absent => current.is_none(),
+            Condition::Present => current.is_some(),
+            Condition::Sequence(sequence) => current == Some(sequence),
+        };
+        if !holds {
+            return Err(StoreError::ConditionFailed { index, current });
+        }
     }
     Ok(())
 }

@@ -23,6 +23,8 @@ pub type BodyCallback<'a> = dyn FnMut(u16, &mut Vec<u8>) -> Result<(), String> +
 /// The reason why there is no answer.
 #[derive(Debug)]
 pub enum ConnectionError {
+    /// There is no connection.
+    Open(HttpError),
     /// The connection failed or ended.
     Io(io::Error),
     /// The bytes that arrived are not an HTTP response.
@@ -31,9 +33,24 @@ pub enum ConnectionError {
     Refused(String),
 }
 
+impl ConnectionError {
+    /// True if the server closed the connection.
+    #[must_use]
+    pub fn is_of_closed_connection(&self) -> bool {
+        matches!(self, ConnectionError::Io(error) if is_of_closed_connection(error))
+    }
+}
+
+/// True if the other side closed the connection.
+pub(crate) fn is_of_closed_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
+}
+
 impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ConnectionError::Open(error) => error.fmt(f),
             ConnectionError::Io(error) => error.fmt(f),
             ConnectionError::Malformed(malformed) => f.write_str(malformed.text()),
             ConnectionError::Refused(text) => f.write_str(text),

@@ -55,20 +55,23 @@ impl<'a> HttpRequest<'a> {
         tls: &TlsOptions,
         take: &mut BodyCallback<'_>,
     ) -> Result<(u16, CapturedResponse), String> {
-        let answered = self.ask_plainly(target, tls, take);
-        answered.map_err(|text| {
-            format!("{} {} of {}: {text}", self.method, self.path, target.address())
+        self.try_ask(target, tls, take).map_err(|error| {
+            format!("{} {} of {}: {error}", self.method, self.path, target.address())
         })
     }
 
-    fn ask_plainly(
+    /// Like [`HttpRequest::ask_in_pieces`], for a caller that tells errors apart.
+    ///
+    /// # Errors
+    /// The reason why there is no answer.
+    pub fn try_ask(
         &self,
         target: &Target,
         tls: &TlsOptions,
         take: &mut BodyCallback<'_>,
-    ) -> Result<(u16, CapturedResponse), String> {
+    ) -> Result<(u16, CapturedResponse), ConnectionError> {
         let opened = HttpConnection::open(target, tls, TIMEOUT, self.patience);
-        let mut conversation = opened.map_err(|error| error.to_string())?;
+        let mut conversation = opened.map_err(ConnectionError::Open)?;
         let HttpRequest { method, path, headers, body, .. } = self;
         let host = target.host_header();
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}");
@@ -78,8 +81,8 @@ impl<'a> HttpRequest<'a> {
         let sent = conversation.send(&[request.as_bytes(), b"\r\n", body].concat());
         match (conversation.answer_to(method, take), sent) {
             (Ok((response, captured)), _) => Ok((response.status, captured)),
-            (Err(ConnectionError::Io(_)), Err(error)) => Err(error.to_string()),
-            (Err(broken), _) => Err(broken.to_string()),
+            (Err(ConnectionError::Io(_)), Err(error)) => Err(ConnectionError::Io(error)),
+            (Err(broken), _) => Err(broken),
         }
     }
 }

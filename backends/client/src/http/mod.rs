@@ -13,8 +13,8 @@ mod tls;
 pub use address::Address;
 pub use chunk_decoder::{CHUNK_LINE_BYTES_MAX, ChunkDecoder, ChunkError};
 pub use error::HttpError;
-pub(crate) use http_connection::Stream;
 pub use http_connection::{BodyCallback, ConnectionError, HttpConnection};
+pub(crate) use http_connection::{Stream, is_of_closed_connection};
 pub use http_request::HttpRequest;
 pub use response::{
     CapturedResponse, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, ParseOutcome, Response,

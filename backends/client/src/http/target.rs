@@ -52,11 +52,12 @@ impl Target {
         };
         let path_begin = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(path_begin);
-        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (user, authority) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
         let (host, port) = split_authority(authority).ok_or_else(|| wrong("bad host or port"))?;
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Target { url: url.into(), tls, host: host.into(), port, path, socket: None })
+        let url = url.replacen(user, "", 1);
+        Ok(Target { url, tls, host: host.into(), port, path, socket: None })
     }
 
     /// Parses the part of a URL behind `unix:`.
@@ -77,7 +78,7 @@ impl Target {
         })
     }
 
-    /// The URL as it was given.
+    /// The URL as it was given, without a user, which is not sent and may have a password.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -260,7 +261,7 @@ mod tests {
         ] {
             let target = Target::parse(url).unwrap();
             assert_eq!((target.host_header().as_str(), target.path()), (host, path), "{url}");
-            assert_eq!(target.url(), url);
+            assert_eq!(target.url(), url.replace("user:secret@", ""));
             assert!(!target.is_tls());
         }
         let target = Target::parse("https://localhost/a").unwrap();

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use pellucid_cql::{CqlOptions, CqlStore};
+use pellucid_server::DOCUMENTS_TABLE;
+use pellucid_store::{Range, Store};
 use serde_json::{Value, json};
 
 use super::http::{Answer, TestServer};
@@ -73,6 +75,8 @@ fn query(server: &TestServer, text: &str) -> Value {
 }
 
 /// Documents are committed together with their index entries, and another server finds both.
+///
+/// Regression: the garbage of a dropped collection was never removed.
 pub(crate) fn documents() {
     let first = server("documents");
     ask(&first, 200, "POST", "/_api/collection", &json!({"name": "c"}));
@@ -98,6 +102,17 @@ pub(crate) fn documents() {
     assert_eq!(query(&second, left), expected);
     let count = ask(&second, 200, "GET", "/_api/collection/c/count", &Value::Null);
     assert_eq!(count["count"], 44);
+    ask(&second, 200, "DELETE", "/_api/collection/c", &Value::Null);
+    let store = CqlStore::open(&options("documents")).unwrap();
+    let part_of = DOCUMENTS_TABLE.part_of.unwrap();
+    let table = store.table_in_parts(DOCUMENTS_TABLE.name, part_of).unwrap();
+    wait_for(|| {
+        // The marks of garbage.
+        let range = Range { start: &[2], end: Some(&[3]), reverse: false };
+        let mut scan = store.scan(table, range).unwrap();
+        let left = scan.next_head().unwrap().map(|(key, _)| key.to_vec());
+        left.map_or(Ok(()), Err)
+    });
     second.stop();
 }
 
