@@ -372,6 +372,25 @@ fn pass_second(room: &mut TestFixture, conn: &mut Http2, bytes: &[u8]) -> bool {
     Http2Handler { conn, caller, dispatcher, body: &mut Vec::new() }.sweep(turn)
 }
 
+/// Regression: the rest of such a body ended the connection, as control frames without end do.
+#[test]
+fn a_body_that_was_overdue_may_still_arrive() {
+    let (mut room, mut conn) = (TestFixture::new(), Http2::new(&Limits::default(), None));
+    let mut stalled = frame_of(b"PUT /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    // Without END_STREAM, a body is to come.
+    stalled[4] &= !1;
+    conn.feed(&[&PREFACE[..], &SETTINGS, &stalled].concat());
+    assert!((1..100).any(|_| pass_second(&mut room, &mut conn, &[])));
+    assert_eq!(run(&mut room, &mut conn).len(), 1, "its refusal");
+    let piece = [&[0, 0x40, 0, DATA, 0, 0, 0, 0, 1][..], &[b'x'; 16 * 1024]].concat();
+    conn.feed(&piece.repeat(15));
+    run(&mut room, &mut conn);
+    let mut request = frame_of(b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n");
+    request[8] = 3;
+    conn.feed(&request);
+    assert_eq!(run(&mut room, &mut conn), [(3, "GET /b ".to_owned())]);
+}
+
 /// Regression: streams that waited for their siblings were cut, although the client read steadily.
 #[test]
 fn a_stream_is_not_cut_for_the_time_that_its_siblings_take() {

@@ -237,10 +237,10 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     let open = |options: &ServerOptions| {
         Ok(match &options.store {
             StoreKind::Embedded => {
-                let engine = EngineOptions {
-                    prefix_rules: vec![PrefixRule { table: TABLE, prefix_of: lookup_prefix }],
-                    ..EngineOptions::default()
-                };
+                let engine = EngineOptions::default();
+                let batch_size_max_bytes = engine.batch_size_max_bytes.max(options.batch_bytes_max);
+                let prefix_rules = vec![PrefixRule { table: TABLE, prefix_of: lookup_prefix }];
+                let engine = EngineOptions { prefix_rules, batch_size_max_bytes, ..engine };
                 let store = EmbeddedStore::open_with(&options.data, options.embedded, engine);
                 let failed = |error| ServerError::Store(options.data.clone(), error);
                 Arc::new(store.map_err(failed)?) as Arc<dyn Store>

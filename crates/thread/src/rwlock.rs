@@ -51,6 +51,11 @@ impl<T> RwLock<T> {
         }
     }
 
+    /// Takes the lock for reading if a reader would not have to wait.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        if_free(self.inner.try_read()).map(|locked| self.guard_of(locked))
+    }
+
     /// True if a reader would have to wait now.
     #[must_use]
     pub fn has_writer(&self) -> bool {

@@ -173,11 +173,11 @@ pub(crate) fn is_continue(value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(b"100-continue")
 }
 
-/// True if the header `Host` is there and has this value.
+/// True if the header `Host` has this value, or is missing, as HTTP/1.0 allows.
 #[cold]
 fn is_host_of(headers: &[Header<'_>], authority: &str) -> bool {
     let host = headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
-    host.is_some_and(|host| host.value.eq_ignore_ascii_case(authority.as_bytes()))
+    host.is_none_or(|host| host.value.eq_ignore_ascii_case(authority.as_bytes()))
 }
 
 /// Splits a request target, in origin, absolute or asterisk form, into authority, path and query.
@@ -399,6 +399,22 @@ mod tests {
         assert_eq!(split_target("http://h").unwrap(), (Some("h"), "/", None));
         assert_eq!(split_target("http://h?b").unwrap(), (Some("h"), "/", Some("b")));
         assert_eq!(split_target("*").unwrap(), (None, "*", None));
+    }
+
+    /// Regression: of HTTP/1.0, which needs no `Host`, a URL was refused.
+    #[test]
+    fn a_url_as_target_has_the_host_of_the_header_if_there_is_one() {
+        let line = "GET http://h:1/a HTTP/1.0\r\n";
+        for headers in ["", "Host: H:1\r\n"] {
+            let path = with_head(&format!("{line}{headers}\r\n"), |head| {
+                head.map(|head| head.expect("the head is complete").path.to_owned())
+            });
+            assert_eq!(path.as_deref(), Ok("/a"), "{headers:?}");
+        }
+        let other = refusal(&format!("{line}Host: other\r\n\r\n"));
+        assert_eq!(other, Refusal::Malformed(OTHER_HOST));
+        let none = refusal("GET http://h/ HTTP/1.1\r\n\r\n");
+        assert_eq!(none.status(), 400, "HTTP/1.1 needs it");
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl<S: Service> Http2Handler<'_, S> {
             .map(|head| (self.dispatcher.body_bytes_max(&head), head.expects_continue));
         match head {
             Err(refusal) => {
-                self.refuse(stream, &refusal, turn);
+                self.refuse_body(stream, &refusal, turn);
                 turn.waited_until = Some(self.dispatcher.accounts.last());
             }
             Ok((body_bytes_max, awaits_continue)) => {
@@ -145,9 +145,8 @@ impl<S: Service> Http2Handler<'_, S> {
                     turn.waited_until = Some(self.dispatcher.accounts.last());
                 }
                 Err(refusal) => {
-                    self.conn.note_untaken_body();
                     let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
-                    self.refuse(stream, &refusal, turn);
+                    self.refuse_body(stream, &refusal, turn);
                     turn.waited_until = Some(self.dispatcher.accounts.last());
                 }
             }
@@ -342,6 +341,12 @@ impl<S: Service> Http2Handler<'_, S> {
         }
     }
 
+    /// Refuses a request of whose body parts may still arrive.
+    fn refuse_body(&mut self, stream: Stream, refusal: &Refusal, turn: &TurnTimestamps) {
+        self.conn.note_untaken_body();
+        self.refuse(stream, refusal, turn);
+    }
+
     fn refuse(&mut self, stream: Stream, refusal: &Refusal, turn: &TurnTimestamps) {
         let trace = self.dispatcher.accounts.begin(stream.begun, turn, 0, self.caller.number);
         let is_head = stream.parts.method == http::Method::HEAD;
@@ -375,7 +380,7 @@ impl<S: Service> Http2Handler<'_, S> {
         let mut is_any = false;
         while let Some(at) = self.conn.receiving.iter().position(is_late) {
             let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
-            self.refuse(stream, &Refusal::TooSlow, turn);
+            self.refuse_body(stream, &Refusal::TooSlow, turn);
             self.dispatcher.accounts.shared().cuts.streams.add(DisconnectReason::RequestSlow);
             is_any = true;
         }

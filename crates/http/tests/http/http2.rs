@@ -391,6 +391,29 @@ fn a_request_with_two_hosts_is_malformed() {
     }
 }
 
+/// Regression: the body of such a request ended the connection, as control frames without end do.
+#[test]
+fn the_body_of_a_request_that_its_head_refuses_may_still_arrive() {
+    let (_running, mut socket) = start_connected(Limits::default());
+    let block = [post("/"), literal(":authority", "a"), literal("host", "b")].concat();
+    let ask = frame(HEADERS, END_HEADERS, 1, &block);
+    socket.write_all(&[greeting(), ask].concat()).unwrap();
+    let mut reader = socket.try_clone().unwrap();
+    let mut read_to = |wanted| loop {
+        let (kind, _, payload) = read_frame(&mut reader).unwrap();
+        assert_ne!(kind, GOAWAY);
+        if kind == wanted {
+            return payload;
+        }
+    };
+    assert_eq!(read_to(HEADERS)[0], 0x8c, "400 of the static table");
+    let body = frame(DATA, 0, 1, &[b'x'; 16_000]).repeat(13);
+    socket.write_all(&[body, frame(PING, 0, 0, &[0; 8])].concat()).unwrap();
+    read_to(PING);
+    socket.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 3, &headers("/"))).unwrap();
+    assert_eq!(read_to(HEADERS)[0], 0x88, "200 of the static table");
+}
+
 /// Holds the event loop with a request at `gate`, and returns its connection. Bytes that others
 /// send meanwhile are found in one wake-up.
 fn busy(running: &TestServer, gate: usize) -> TcpStream {

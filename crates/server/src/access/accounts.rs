@@ -88,11 +88,11 @@ impl Accounts {
             is_enforced: AtomicBool::new(is_enforced(authentication, &state)),
             authentication,
             jwt_secret,
-            open_secret: token::random().map_err(AccessError::Unacceptable)?,
+            open_secret: token::random()?,
             state: ArcSwap::from_pointee(state),
             is_doubtful: AtomicBool::new(false),
             read: Mutex::new(read),
-            key: Key::random().map_err(AccessError::Unacceptable)?,
+            key: Key::random()?,
             file,
         })
     }

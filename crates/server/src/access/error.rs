@@ -12,6 +12,10 @@ pub enum AccessError {
     File(PathBuf, std::io::Error),
     /// The content of the file of the accounts is invalid.
     Malformed(PathBuf, String),
+    /// Others than its owner may use the file of the accounts, by this mode.
+    Exposed(PathBuf, u32),
+    /// The system provides no random bytes.
+    Randomness(String),
     /// This cannot be the name of an account.
     BadName(String),
     /// There is no account with this name.
@@ -31,6 +35,16 @@ impl fmt::Display for AccessError {
             }
             AccessError::Malformed(path, what) => {
                 write!(f, "the accounts in {} cannot be used: {what}", path.display())
+            }
+            AccessError::Exposed(path, mode) => write!(
+                f,
+                "the accounts in {} can be read or changed by others (mode {mode:04o}): chmod 600 \
+                 {}",
+                path.display(),
+                path.display()
+            ),
+            AccessError::Randomness(error) => {
+                write!(f, "the system provides no random bytes: {error}")
             }
             AccessError::BadName(name) => write!(
                 f,

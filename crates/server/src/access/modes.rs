@@ -28,11 +28,7 @@ fn mode_of(path: &Path) -> Option<u32> {
 pub(super) fn check_accounts(path: &Path, mode: u32) -> Result<(), AccessError> {
     match mode & 0o777 {
         mode if mode & 0o077 == 0 => Ok(()),
-        mode => Err(AccessError::Unacceptable(format!(
-            "the accounts in {} can be read or changed by others (mode {mode:04o}): chmod 600 {}",
-            path.display(),
-            path.display()
-        ))),
+        mode => Err(AccessError::Exposed(path.to_owned(), mode)),
     }
 }
 

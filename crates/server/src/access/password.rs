@@ -4,6 +4,9 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 
+use crate::access::error::AccessError;
+use crate::access::token;
+
 /// The memory of one hash. Memory, passes and lanes are the minimum for Argon2id in OWASP's
 /// password storage cheat sheet. One hash costs some 20 ms of one core.
 const MEMORY_KIBIBYTES: u32 = 19 * 1_024;
@@ -20,19 +23,22 @@ pub(crate) const PASSWORD_LENGTH_MAX: usize = 1_024;
 ///
 /// # Errors
 /// If the password is too long, or the system provides no random bytes.
-pub(crate) fn hash(password: &str) -> Result<String, String> {
+pub(crate) fn hash(password: &str) -> Result<String, AccessError> {
     if password.len() > PASSWORD_LENGTH_MAX {
-        return Err(format!("a password has {PASSWORD_LENGTH_MAX} bytes at most"));
+        let what = format!("a password has {PASSWORD_LENGTH_MAX} bytes at most");
+        return Err(AccessError::Unacceptable(what));
     }
-    let mut salt = [0; SALT_LENGTH];
-    getrandom::fill(&mut salt).map_err(|error| error.to_string())?;
+    let salt = token::random::<SALT_LENGTH>()?;
     let params = Params::new(MEMORY_KIBIBYTES, PASSES, LANES, None)
         .expect("the constants above are within Argon2's bounds");
     let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-    let hash: PasswordHash = hasher
-        .hash_password_with_salt(password.as_bytes(), &salt)
-        .map_err(|error| format!("the password cannot be hashed: {error}"))?;
-    Ok(hash.to_string())
+    let hash: Result<PasswordHash, _> = hasher.hash_password_with_salt(password.as_bytes(), &salt);
+    match hash {
+        Ok(hash) => Ok(hash.to_string()),
+        Err(error) => {
+            Err(AccessError::Unacceptable(format!("the password cannot be hashed: {error}")))
+        }
+    }
 }
 
 /// Returns true if `hash` is a hash of `password`. It takes as long as [`hash`](fn@hash) did.

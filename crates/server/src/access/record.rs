@@ -95,7 +95,7 @@ impl AccountRecord {
             tokens_ever: 0,
             grants: Grants::default(),
             extra: Map::new(),
-            number: u64::from_le_bytes(token::random().map_err(AccessError::Unacceptable)?),
+            number: u64::from_le_bytes(token::random()?),
             password_since: now_seconds(),
             password_changes: 0,
         })
@@ -125,8 +125,7 @@ impl AccountRecord {
     /// # Errors
     /// The password is too long, or the system gives no randomness.
     pub fn set_password(&mut self, plain: &str) -> Result<(), AccessError> {
-        let hash = password::hash(plain).map_err(AccessError::Unacceptable)?;
-        self.replace_password(Some(hash));
+        self.replace_password(Some(password::hash(plain)?));
         Ok(())
     }
 
@@ -180,7 +179,7 @@ impl AccountRecord {
         if self.tokens.iter().any(|token| token.name == name) {
             return refuse(format!("there is a token `{name}` already"));
         }
-        let text = token::generate().map_err(AccessError::Unacceptable)?;
+        let text = token::generate()?;
         self.tokens_ever += 1;
         let record = TokenRecord {
             id: self.tokens_ever,
@@ -264,7 +263,7 @@ impl AccountList {
     /// # Errors
     /// If the system gives no randomness.
     pub(crate) fn empty() -> Result<AccountList, AccessError> {
-        let secret = token::random::<32>().map_err(AccessError::Unacceptable)?;
+        let secret = token::random::<32>()?;
         Ok(AccountList { version: VERSION, jwt_secret: token::hex(&secret), accounts: Vec::new() })
     }
 

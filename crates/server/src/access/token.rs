@@ -8,6 +8,8 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::access::error::AccessError;
+
 /// The prefix of every token.
 const PREFIX: &str = "v1.";
 /// The limit of tokens of one account.
@@ -46,7 +48,7 @@ impl TokenRecord {
 ///
 /// # Errors
 /// If the system provides no random bytes.
-pub(crate) fn generate() -> Result<String, String> {
+pub(crate) fn generate() -> Result<String, AccessError> {
     Ok(format!("{PREFIX}{}", hex(&random::<32>()?)))
 }
 
@@ -54,9 +56,9 @@ pub(crate) fn generate() -> Result<String, String> {
 ///
 /// # Errors
 /// If the system provides none.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], AccessError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+    getrandom::fill(&mut bytes).map_err(|error| AccessError::Randomness(error.to_string()))?;
     Ok(bytes)
 }
 

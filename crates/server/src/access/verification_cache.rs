@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use crate::access::error::AccessError;
 use crate::access::token;
 
 /// The limit of remembered outcomes. When it is reached, wrong passwords are forgotten; if all are
@@ -23,7 +24,7 @@ pub(crate) struct Digest([u8; 32]);
 pub(crate) struct Key([u8; 32]);
 
 impl Key {
-    pub(crate) fn random() -> Result<Key, String> {
+    pub(crate) fn random() -> Result<Key, AccessError> {
         token::random().map(Key)
     }
 

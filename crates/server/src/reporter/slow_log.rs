@@ -1,6 +1,8 @@
 //! Logs one line for each slow request, so that slow requests can be examined later.
 
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use pellucid_account::{PHASES, Record, TRANSPORT_PARTS};
 use pellucid_clock::{Clock, Stopwatch};
@@ -16,6 +18,12 @@ const LINES_MAX: usize = 20;
 /// The least length of an interval.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
+/// The record of a slow request, and its trace if it is traced.
+pub(crate) struct SlowRequest {
+    pub(crate) record: Record,
+    pub(crate) context: Option<TraceContext>,
+}
+
 /// Writes lines up to the limit, and counts the requests beyond it.
 pub(crate) struct SlowLog {
     written: usize,
@@ -29,18 +37,30 @@ impl SlowLog {
         SlowLog { written: 0, left_out: 0, age: clock.stopwatch() }
     }
 
+    /// Writes the lines of the requests of `queue` until it is closed.
+    pub(crate) fn run(mut self, queue: &Receiver<SlowRequest>, observer: &Observer) {
+        loop {
+            let received = queue.recv_timeout(Duration::from_nanos(self.left_ns()));
+            if let Ok(SlowRequest { record, context }) = &received {
+                self.write(record, *context, observer);
+            }
+            let is_over = matches!(received, Err(RecvTimeoutError::Disconnected));
+            if is_over || self.left_ns() == 0 {
+                self.end_interval(observer);
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+
     /// The time until the interval may end, in nanoseconds.
-    pub(crate) fn left_ns(&self) -> u64 {
+    fn left_ns(&self) -> u64 {
         INTERVAL_NS.saturating_sub(self.age.elapsed_ns())
     }
 
     /// Writes the line of a request, or counts it as left out if the limit is reached.
-    pub(crate) fn write(
-        &mut self,
-        record: &Record,
-        context: Option<TraceContext>,
-        observer: &Observer,
-    ) {
+    fn write(&mut self, record: &Record, context: Option<TraceContext>, observer: &Observer) {
         if self.written >= LINES_MAX {
             self.left_out += 1;
             return;
@@ -93,7 +113,7 @@ impl SlowLog {
     }
 
     /// Begins a new interval, and logs how many requests were left out in the last one.
-    pub(crate) fn end_interval(&mut self, observer: &Observer) {
+    fn end_interval(&mut self, observer: &Observer) {
         let left_out = self.left_out + observer.followed.slow_dropped.swap(0, Ordering::Relaxed);
         if left_out > 0 {
             let seconds = ((self.age.elapsed_ns() + INTERVAL_NS / 2) / INTERVAL_NS).max(1);
