@@ -177,8 +177,8 @@ fn measured(run: &Value) -> Result<ComparedRun, String> {
 /// The reason that a run ended early; `None` if it did not.
 fn ended_early(run: &Value) -> Option<String> {
     let failure = run["failure"].as_str().map(str::to_owned);
-    let stopped = || (run["stopped_early"] == true).then(|| "it was interrupted".to_owned());
-    failure.or_else(stopped)
+    let text = "it was given up, or an interrupt or its script ended it";
+    failure.or_else(|| (run["stopped_early"] == true).then(|| text.to_owned()))
 }
 
 /// The `name` and the field `time` of each item of a list.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
-use pellucid_engine::stat;
+use pellucid_engine::{VALUE_LENGTH_HARD_MAX, stat};
 use pellucid_io::SystemFileSystem;
 #[cfg(feature = "cql")]
 use pellucid_server::{CqlOptions, CqlStore};
@@ -32,6 +32,9 @@ const RING: &str = "cql://";
 const ROCKSDB: &str = "rocksdb://";
 /// The prefix of the address of a sharded cluster.
 const CLUSTER: &str = "cluster://";
+/// Limit of a value in bytes in a folder or a cluster: the highest that a server may have, so that
+/// a copy takes whatever the source holds.
+const VALUE_BYTES_MAX: usize = VALUE_LENGTH_HARD_MAX;
 /// The longest wait for an answer of a node of a sharded cluster.
 const CLUSTER_WAIT: Duration = Duration::from_secs(10);
 
@@ -220,7 +223,12 @@ fn open(
         let nodes = NodeList::parse(&urls.join(","));
         let nodes = nodes.map_err(|error| Failure::usage(error.to_string()))?;
         let secret = secret.map(<[u8]>::to_vec);
-        let options = ShardedOptions { secret, wait: CLUSTER_WAIT, ..ShardedOptions::new(nodes) };
+        let options = ShardedOptions {
+            secret,
+            wait: CLUSTER_WAIT,
+            value_bytes_max: VALUE_BYTES_MAX,
+            ..ShardedOptions::new(nodes)
+        };
         return Ok(Box::new(ShardedStore::open(options)?));
     }
     if let Some(folder) = place.strip_prefix(ROCKSDB) {
@@ -235,8 +243,9 @@ fn open(
                  or {RING}NODE,…/KEYSPACE"
             )));
         }
-        let store = EmbeddedStore::open(Path::new(place), EmbeddedOptions::default());
-        return Ok(Box::new(store?));
+        let value_bytes_max = VALUE_BYTES_MAX;
+        let options = EmbeddedOptions { value_bytes_max, ..EmbeddedOptions::default() };
+        return Ok(Box::new(EmbeddedStore::open(Path::new(place), options)?));
     };
     open_ring(ring, arguments)
 }
@@ -248,8 +257,9 @@ fn open_rocksdb(_: &Path) -> Result<Box<dyn Store>, Failure> {
 
 #[cfg(feature = "rocksdb")]
 fn open_rocksdb(folder: &Path) -> Result<Box<dyn Store>, Failure> {
-    let store = pellucid_server::RocksStore::open(folder, pellucid_server::RocksOptions::default());
-    Ok(Box::new(store?))
+    use pellucid_server::{RocksOptions, RocksStore};
+    let options = RocksOptions { value_bytes_max: VALUE_BYTES_MAX, ..RocksOptions::default() };
+    Ok(Box::new(RocksStore::open(folder, options)?))
 }
 
 #[cfg(not(feature = "cql"))]

@@ -1,9 +1,10 @@
 //! `pellucid study`: runs a load that answers one question, and writes a report with the answer.
 
-use std::io::{stdin, stdout};
+use std::io::{self, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pellucid_report::{StudyReport, command_line, study_html, text};
@@ -12,10 +13,17 @@ use pellucid_study::{
     RequestLifeOptions, Scale, Study, StudyError, StudyRun, conduct, run_cluster_child,
     run_connection_pool_child, run_entity_child, run_merge_tree_child, run_request_life_child,
 };
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_default;
+use signal_hook::iterator::Signals;
 
 use crate::Failure;
 use crate::load::save;
 use crate::settings::{EngineKind, Size};
+
+/// The interval at which the processes of a study that a signal ends are looked for.
+const KILL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Run a study: put a load on, record the account, and answer a question with figures.
 ///
@@ -110,13 +118,10 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
         };
         return ran.map_err(failure_of);
     }
-    // A terminal sends an interrupt to the child too, which ends; then this process removes the
-    // files of the study.
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, is_interrupted)?;
+    let stop = stop_at_signals()?;
     let (output, json) = (arguments.output.clone(), arguments.json);
     check_folder(&output)?;
-    let report = report_of(arguments)?;
+    let report = report_of(arguments, stop)?;
     let document = report.json()?;
     // First, so that the result is not lost if the files cannot be written.
     if json {
@@ -128,6 +133,56 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     Failure::all(files.map(|(ending, text)| {
         save(&output.join(format!("{}.{ending}", report.name)), text.as_bytes())
     }))
+}
+
+/// Returns a flag that the first signal sets; it also kills the processes of the study, so that no
+/// step waits for one. A later SIGINT ends this process at once; other signals do not, because a
+/// terminal that is closed and `timeout` send theirs twice.
+fn stop_at_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    register_conditional_default(SIGINT, Arc::clone(&stop))?;
+    let mut signals = vec![SIGINT, SIGTERM];
+    // Under `nohup`, a study goes on without its terminal.
+    if !is_ignored(SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    let (mut signals, raised) = (Signals::new(&signals)?, Arc::clone(&stop));
+    std::thread::spawn(move || {
+        if signals.forever().next().is_none() {
+            return;
+        }
+        raised.store(true, Ordering::Relaxed);
+        loop {
+            // A process that cannot be killed ends by itself.
+            let _ = kill_children();
+            std::thread::sleep(KILL_PAUSE);
+        }
+    });
+    Ok(stop)
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: zeroes are a valid action.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the action is valid for the write, and none is set.
+    let outcome = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    outcome == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Kills the processes that this one has started.
+fn kill_children() -> io::Result<()> {
+    let parent = format!("\nPPid:\t{}\n", std::process::id());
+    for entry in std::fs::read_dir("/proc")? {
+        let folder = entry?.path();
+        let id = folder.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let Some(id) = id.and_then(Pid::from_raw) else { continue };
+        // A process that has ended meanwhile has no status.
+        let status = std::fs::read_to_string(folder.join("status")).unwrap_or_default();
+        if status.contains(&parent) {
+            kill_process(id, Signal::KILL)?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes the folder for the reports, and checks before a long study that they can be written there.
@@ -154,7 +209,7 @@ fn engines(kinds: &[EngineKind]) -> Result<Vec<Engine>, Failure> {
     kinds.iter().map(engine).collect()
 }
 
-fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
+fn report_of(arguments: StudyArguments, stop: Arc<AtomicBool>) -> Result<StudyReport, Failure> {
     let scale = match (arguments.quick, arguments.full) {
         (true, _) => Scale::Quick,
         (_, true) => Scale::Full,
@@ -203,6 +258,7 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
         child: child.to_vec(),
         version: env!("CARGO_PKG_VERSION"),
         say: &mut say,
+        stop,
     };
     conduct(&*study, run).map_err(failure_of)
 }

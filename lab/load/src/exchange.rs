@@ -655,9 +655,8 @@ impl Worker {
             http2.cancel(request.stream);
             self.recorder.abandoned(&request, now);
         }
-        self.take_turn(index)?;
-        self.pool.queue(index);
-        Ok(())
+        // A server answers nothing to a cancelled stream, so no event would let it send.
+        self.go_on(index)
     }
 
     /// Counts each request that is older than the timeout, once. Gives up those that are far older,

@@ -157,6 +157,12 @@ impl Pacing {
         due.min(self.quota_left)
     }
 
+    /// The earliest start that is due by `end` and not sent.
+    pub(crate) fn oldest_due(&self, end: Ticks) -> Option<Ticks> {
+        let timed = || self.timers.as_ref()?.oldest_due(end);
+        self.next().or_else(timed).filter(|_| self.due_by(end) > 0)
+    }
+
     /// Records the waits of requests that are due by `end` and not sent, and returns their number.
     pub(crate) fn note_unsent(
         &mut self,

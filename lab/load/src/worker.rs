@@ -428,8 +428,7 @@ impl Worker {
         let oldest = connections.iter().filter_map(|connection| connection.in_flight.front());
         let sent = oldest.chain(&self.left_out).map(|request| request.sent);
         let pending = connections.iter().filter_map(|connection| connection.pending);
-        let due = self.pacing.next().filter(|_| self.pacing.due_by(end) > 0);
-        let earliest = sent.chain(pending).chain(due).min();
+        let earliest = sent.chain(pending).chain(self.pacing.oldest_due(end)).min();
         // A closed loop would send another request, but one of its connections is down.
         let cannot_ask =
             !self.pacing.is_paced() && self.pacing.has_quota() && self.pool.lacks_one();

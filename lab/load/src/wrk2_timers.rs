@@ -118,6 +118,12 @@ impl Wrk2Timers {
         })
     }
 
+    /// The earliest of those starts.
+    pub(crate) fn oldest_due(&self, end: Ticks) -> Option<Ticks> {
+        let due = self.unsent(end).filter(|(_, numbers)| !numbers.is_empty());
+        due.map(|(begun, numbers)| after(begun, self.interval * numbers.start as f64)).min()
+    }
+
     /// For each connection that has begun: the start of its schedule, and the numbers of its
     /// requests that are due by `end` and not sent.
     fn unsent(&self, end: Ticks) -> impl Iterator<Item = (Ticks, Range<u64>)> {
@@ -185,6 +191,8 @@ mod tests {
         assert_eq!(timers.due_by(end), 2 + 2);
         let starts: Vec<u64> = timers.unsent_starts(end).map(|start| start.0 / US).collect();
         assert_eq!(starts, [20_000, 30_000, 15_100, 25_100]);
+        assert_eq!(timers.oldest_due(end), Some(Ticks(15_100 * US)));
+        assert_eq!(timers.oldest_due(Ticks(10_300 * US)), None);
     }
 
     /// Regression: a millisecond is no whole number of ticks, so a thread that should sleep for one

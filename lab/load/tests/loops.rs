@@ -105,6 +105,22 @@ fn requests_that_wrk2_would_not_have_sent_count_with_their_waits() {
     assert_eq!((at_least(95), at_least(45), at_least(5)), (1, 6, 10));
 }
 
+/// Regression: with wrk2's timers, a server that refused all connections at the end of a run was
+/// not silent.
+#[test]
+fn a_server_that_is_gone_at_the_end_is_silent() {
+    for pacer in [Pacer::Exact, Pacer::Wrk2] {
+        let options = against(|request| match request.number {
+            0..50 => Reply::ok(),
+            _ => Reply::last(),
+        });
+        let limit = Limit::Duration(Duration::from_secs(1));
+        let result = load(&LoadOptions { rate_per_second: Some(100), pacer, limit, ..options });
+        let silence = result.course.silence;
+        assert!(silence.at_end_ns >= 100 * MS, "{pacer:?}: {silence:?}");
+    }
+}
+
 /// Regression: an objective on errors divided them by the answers alone, so that a share could be
 /// above one, and differed from the verdict's.
 #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pellucid_load::simulation::Reply;
-use pellucid_load::{Limit, LoadError, LoadOptions, LoadResult, ScriptOptions, run};
+use pellucid_load::{Header, Limit, LoadError, LoadOptions, LoadResult, ScriptOptions, run};
 use support::{Server, against, answer, load, ok};
 use tempfile::TempDir;
 
@@ -68,6 +68,19 @@ fn a_script_that_only_sets_the_fields_of_wrk() {
     assert!(requests.iter().all(|request| request.body == b"a=1"));
     assert!(requests.iter().all(|request| request.header("Content-Type") == Some("text/plain")));
     assert!(requests.iter().all(|request| request.header("X-Number") == Some("7")));
+}
+
+/// Regression: with `-H 'host: a'`, a request had two of them, so it was refused.
+#[test]
+fn a_script_has_the_host_of_the_flag() {
+    let server = Server::start(|_| ok());
+    let script = ScriptFile::new("wrk.method = 'GET'");
+    let mut options = script.options(&server);
+    options.headers = vec![Header::parse("host: a").unwrap()];
+    assert_eq!(load(&options).requests, 20);
+    let requests = server.requests.lock().unwrap();
+    let heads = requests.iter().map(|request| request.head.to_ascii_lowercase());
+    heads.for_each(|head| assert_eq!(head, "get / http/1.1\r\nhost: a\r\n\r\n"));
 }
 
 #[test]

@@ -1,15 +1,33 @@
-//! The command line that made a report, so that it can be repeated.
+//! The command line that made a report, so that it can be repeated, without its credentials.
 
 use std::env;
 
 /// Characters that have no special meaning in any shell.
 const PLAIN: &str = "%+,-./:=@_^";
+/// The ends of the names of headers with credentials, in lower case.
+const SECRET_HEADERS: [&str; 2] = ["authorization", "cookie"];
 
-/// The command line of this process, quoted so that a shell reads it as it was.
+/// The command line of this process, quoted so that a shell reads it as it was. `…` stands for
+/// credentials in headers and URLs.
 #[must_use]
 pub fn command_line() -> String {
-    let words = env::args_os().map(|word| quoted(&word.to_string_lossy()));
+    let words = env::args_os().map(|word| quoted(&without_credentials(&word.to_string_lossy())));
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Hides the value of a header with credentials, with or without its flag, or the user in a URL.
+fn without_credentials(word: &str) -> String {
+    let Some((name, rest)) = word.split_once(':') else { return word.to_owned() };
+    let lower = name.trim_end().to_ascii_lowercase();
+    if SECRET_HEADERS.iter().any(|secret| lower.ends_with(secret)) {
+        return format!("{name}: …");
+    }
+    let Some(place) = rest.strip_prefix("//") else { return word.to_owned() };
+    let end = place.find(['/', '?', '#']).unwrap_or(place.len());
+    match place[..end].rfind('@') {
+        Some(at) => format!("{name}://…{}", &place[at..]),
+        None => word.to_owned(),
+    }
 }
 
 /// A word as a POSIX shell reads it back: in single quotes, unless it can go without.
@@ -26,6 +44,23 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    /// Regression: credentials stood in every report.
+    #[test]
+    fn credentials_are_left_out() {
+        for (word, shown) in [
+            ("Authorization: Bearer x:y", "Authorization: …"),
+            ("-Hproxy-authorization:x", "-Hproxy-authorization: …"),
+            ("--header=Cookie : a=b", "--header=Cookie : …"),
+            ("http://user:x@y@host:1/a@b", "http://…@host:1/a@b"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("X-Note: //a@b", "X-Note: //a@b"),
+            ("unix:/run/x.sock:/v0/status", "unix:/run/x.sock:/v0/status"),
+            ("-c", "-c"),
+        ] {
+            assert_eq!(without_credentials(word), shown);
+        }
+    }
 
     #[test]
     fn a_shell_reads_every_word_back_as_it_was() {

@@ -1,21 +1,30 @@
 //! Loads that this process generates: their verdicts, and the decision whether a load's figures are
 //! those of the server.
 
-use pellucid_load::{Figures, Limit, LoadOptions, LoadResult, Verdict, judge, run};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pellucid_load::{Figures, Limit, LoadOptions, LoadResult, Progress, Verdict, judge, run};
 use pellucid_report::JudgedLoad;
 
 use crate::error::StudyError;
 
-/// Sends this many requests, all of which must be answered without an error. `what` names them in
-/// the message about a failure.
+/// Sends this many requests, all of which must be answered without an error: soon after the first
+/// one, the load ends. `what` names the requests in the message about a failure.
 pub(crate) fn all_answered(
     mut options: LoadOptions,
     requests: u64,
     what: &str,
 ) -> Result<LoadResult, StudyError> {
     options.limit = Limit::Requests(requests);
+    let stop = Arc::clone(&options.stop);
+    let mut end_at_error = |progress| {
+        if matches!(progress, Progress::Running { errors: 1.., .. }) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
     let result =
-        run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(StudyError::step)?;
+        run(&options, &mut end_at_error).and_then(LoadResult::whole).map_err(StudyError::step)?;
     let (answered, errors) = (result.requests, result.errors.all());
     if errors > 0 || answered < requests {
         let hint = result.first_error.unwrap_or_default();

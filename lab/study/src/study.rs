@@ -1,6 +1,8 @@
 //! The framework of all studies: the trait of a study, and the code that runs it.
 
 use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use pellucid_clock::WallTime;
@@ -83,6 +85,8 @@ pub struct Context<'a> {
     pub child: Vec<OsString>,
     say: &'a mut dyn FnMut(&str),
     steps: Vec<CompletedStep>,
+    /// True once the study is interrupted, and its child processes are killed.
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
 impl Context<'_> {
@@ -95,7 +99,7 @@ impl Context<'_> {
     /// Runs a step. Its name is printed, and its duration is added to the report.
     ///
     /// # Errors
-    /// Those of the step.
+    /// Those of the step, or if the study was interrupted meanwhile.
     pub fn step<T>(
         &mut self,
         name: &str,
@@ -106,6 +110,9 @@ impl Context<'_> {
         let outcome = work(self.say);
         let seconds = begun.elapsed().as_secs_f64();
         self.steps.push(CompletedStep { name: name.to_owned(), seconds });
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(StudyError::Step("the study was interrupted".to_owned()));
+        }
         outcome
     }
 }
@@ -120,16 +127,18 @@ pub struct StudyRun<'a> {
     pub version: &'a str,
     /// The function that prints a line of progress.
     pub say: &'a mut dyn FnMut(&str),
+    /// True once the study is interrupted: it ends with its current step.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Runs a study and makes its report.
 ///
 /// # Errors
-/// If a step fails.
+/// If a step fails, or the study is interrupted.
 pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, StudyError> {
-    let StudyRun { command, child, version, say } = run;
+    let StudyRun { command, child, version, say, stop } = run;
     let StudyDescription { name, title, question, scale } = study.about();
-    let mut context = Context { child, say, steps: Vec::new() };
+    let mut context = Context { child, say, steps: Vec::new(), stop };
     let outcome = study.run(&mut context)?;
     Ok(StudyReport {
         schema: STUDY_SCHEMA.to_owned(),
@@ -186,6 +195,7 @@ mod tests {
             child: Vec::new(),
             version: "1",
             say: &mut say,
+            stop: Arc::default(),
         };
         let report = conduct(&CountingStudy, run).unwrap();
         assert_eq!(said, ["Counting …", "one", "Refusing …"]);

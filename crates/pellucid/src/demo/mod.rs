@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::Failure;
 use crate::demo::requests::Kind;
 use crate::demo::stages::{ConstantRateResult, Plan};
-use crate::load::report_of;
+use crate::load::{check_writable, report_of, save};
 use crate::server_process::ServerProcess;
 use crate::settings::AccountingKind;
 
@@ -92,13 +92,15 @@ impl DemoArguments {
 
 /// Runs the demo.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    // The first signal ends the demo once its server and store are gone, the second one at once.
+    // The first signal ends the demo once its server and store are gone, a later SIGINT at once.
+    // Other signals do not: a terminal that is closed and `timeout` send theirs twice.
     let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_default(SIGINT, Arc::clone(&stop))?;
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let plan = arguments.plan(stop)?;
+    check_writable(&arguments.report)?;
     let temporary = tempfile::Builder::new().prefix("pellucid-demo-").tempdir()?;
     let data = arguments.data.as_deref().unwrap_or(temporary.path());
     let flags = ["--accounting", Accounting::from(arguments.accounting).name()];
@@ -133,11 +135,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let notes = notes.into_iter().filter(|note| !note.is_empty()).collect();
     let sections = vec![put_section, get_section];
     let report = report_of("Pellucid demo", sections, notes);
-    let html = pellucid_report::html(&report);
-    std::fs::write(&arguments.report, html).map_err(|error| {
-        Failure::work(format!("cannot write {}: {error}", arguments.report.display()))
-    })?;
-    print_line!("The report is in {}.", arguments.report.display());
+    save(&arguments.report, pellucid_report::html(&report).as_bytes())?;
     if arguments.keep {
         keep(&server, &plan.stop);
     }

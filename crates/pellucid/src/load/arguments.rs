@@ -300,6 +300,14 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
     options.warm_up = arguments.pace.warm_up.unwrap_or(options.warm_up);
     let headers = arguments.requests.headers.iter().map(|text| Header::parse(text));
     options.headers = headers.collect::<Result<_, _>>().map_err(usage_of)?;
+    // Servers refuse a request with two of them. The last one counts, as with wrk.
+    let is_host = |header: &Header| header.name.eq_ignore_ascii_case("host");
+    let mut hosts = options.headers.iter().filter(|header| is_host(header)).count();
+    options.headers.retain(|header| {
+        let is_earlier = is_host(header) && hosts > 1;
+        hosts -= usize::from(is_earlier);
+        !is_earlier
+    });
     Ok(())
 }
 
@@ -316,4 +324,20 @@ fn small(number: u64) -> usize {
 
 fn usage_of(error: impl Into<LoadError>) -> Failure {
     Failure::usage(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: every request had both, so that servers refused it.
+    #[test]
+    fn the_last_of_several_hosts_counts() {
+        let headers = ["-H", "Host: a", "-H", "X-Note: 1", "-H", "host: b", "-H", "X-Note: 2"];
+        let command = ["load", "http://127.0.0.1:1/"].iter().chain(&headers);
+        let task = Task::of(LoadArguments::try_parse_from(command).unwrap()).unwrap();
+        let headers = task.options.headers.iter().map(|Header { name, value }| (&**name, &**value));
+        let expected = [("X-Note", "1"), ("host", "b"), ("X-Note", "2")];
+        assert_eq!(headers.collect::<Vec<_>>(), expected);
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! The highest rate is also called the knee: above it, latency rises steeply.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pellucid_load::{
@@ -98,7 +99,7 @@ fn find(task: &Task) -> Result<SearchResult, Failure> {
         let Step::Try { rate_per_second, confirm } = search.step() else { break };
         let length = if confirm { confirmation } else { trial };
         match attempt(task, objectives, rate_per_second, length) {
-            Ok((run, kept)) if !run.result.stopped_early => {
+            Ok((run, kept)) if !is_cut(task, &run.result) => {
                 found.failure = tell(task, &run.result, confirm, &kept).err();
                 search.report(kept.is_ok());
                 found.take(rate_per_second, confirm, run, &kept);
@@ -154,11 +155,17 @@ fn attempt(
 ) -> Result<(Run, Result<(), String>), Failure> {
     for _ in 1..TRIES {
         let (run, kept) = attempt_once(task, objectives, rate, length)?;
-        if kept.is_ok() || run.result.stopped_early || !is_limited(&run) {
+        if kept.is_ok() || is_cut(task, &run.result) || !is_limited(&run) {
             return Ok((run, kept));
         }
     }
     attempt_once(task, objectives, rate, length)
+}
+
+/// Returns true if an error or an interrupt ended the run. A script that ends it behind the warm-up
+/// leaves figures as good as those of a whole run.
+fn is_cut(task: &Task, result: &LoadResult) -> bool {
+    result.failure.is_some() || task.options.stop.load(Ordering::Relaxed)
 }
 
 /// Returns true if the generator or the machine limited the run.
@@ -174,6 +181,10 @@ fn attempt_once(
 ) -> Result<(Run, Result<(), String>), Failure> {
     task.options.pause(PAUSE);
     let run = task.measure(&options_of(task, rate, length)?, "")?;
+    let is_measured = !run.result.response_time_at_least().is_empty();
+    if run.result.stopped_early && !is_measured && !is_cut(task, &run.result) {
+        return Err(Failure::work("the script ended within the warm-up"));
+    }
     let kept = objectives.check(&run.result);
     Ok((run, kept))
 }
@@ -216,7 +227,7 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
         task.options.pause(PAUSE);
         let options = options_of(task, rate * share, length)?;
         let result = measure(&options, "")?.whole()?;
-        if result.stopped_early {
+        if is_cut(task, &result) {
             return Err(Failure::work("it was interrupted while it looked for what grew"));
         }
         let traces = result.traces;
@@ -348,7 +359,7 @@ impl SearchResult {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
 
     use clap::Parser;
     use pellucid_load::simulation::{HttpServer, Reply, SimulatedOverhead, Simulation};
@@ -421,6 +432,42 @@ mod tests {
         let found = find(&task(&["--slo", "p99=25ms", "--quick", "--pacing", "wrk2"])).unwrap();
         let most = found.knee.median_per_second().unwrap();
         assert!((250.0..=525.0).contains(&most), "{most} of 500 requests a second");
+    }
+
+    /// A script that ends its thread in place of this request.
+    fn script_until(request: u32) -> tempfile::NamedTempFile {
+        let script = tempfile::NamedTempFile::new().unwrap();
+        let text = format!(
+            "local left = {request}
+            function request()
+                left = left - 1
+                if left > 0 then return wrk.format() end
+            end"
+        );
+        std::fs::write(script.path(), text).unwrap();
+        script
+    }
+
+    /// Regression: the first trial that its script ended ended the search, as if interrupted.
+    #[test]
+    fn a_search_goes_on_behind_trials_that_their_script_ends() {
+        let script = script_until(500);
+        let path = script.path().to_str().unwrap();
+        let found = find(&task(&["--slo", "p99=25ms", "--quick", "-s", path])).unwrap();
+        assert!(found.failure.is_none(), "{:?}", found.failure);
+        let most = found.knee.median_per_second().unwrap();
+        assert!((450.0..=600.0).contains(&most), "{most} of 500 requests a second");
+    }
+
+    /// Regression: a trial without a measured request counted as one that was missed, so that the
+    /// knee was a rate at which the script lasted longer.
+    #[test]
+    fn a_script_that_ends_within_the_warm_up_ends_the_search() {
+        let script = script_until(20);
+        let path = script.path().to_str().unwrap();
+        let flags = ["--slo", "p99=25ms", "--quick", "--warm-up", "1s", "-s", path];
+        let failure = find(&task(&flags)).unwrap().failure.unwrap();
+        assert!(failure.text.contains("within the warm-up"), "{}", failure.text);
     }
 
     /// Regression: `--duration` was ignored.

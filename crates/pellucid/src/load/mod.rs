@@ -23,7 +23,7 @@ use crate::Failure;
 use crate::standard_output::{print_document, print_text};
 pub(crate) use arguments::LoadArguments;
 use arguments::Task;
-pub(crate) use outputs::save;
+pub(crate) use outputs::{check_writable, save};
 pub(crate) use section::{of as section_of, report_of};
 pub(crate) use show::time;
 pub(crate) use waterfall::waterfall;

@@ -1,6 +1,6 @@
 //! The output files of a load: `.html`, `.hgrm` and `.hlog`.
 
-use std::fs::OpenOptions;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -31,16 +31,9 @@ impl Outputs {
         [&self.html, &self.hgrm, &self.hlog].into_iter().flatten()
     }
 
-    /// Checks before a long run that the files can be written. Existing content stays until a
-    /// result replaces it.
+    /// Checks before a long run that the files can be written.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        for path in self.all() {
-            let opened = OpenOptions::new().create(true).append(true).open(path);
-            opened.map_err(|error| {
-                Failure::usage(format!("cannot write {}: {error}", path.display()))
-            })?;
-        }
-        Ok(())
+        self.all().try_for_each(|path| check_writable(path))
     }
 
     /// Writes all files and prints their names; a failure does not stop the others. `notes` appear
@@ -78,6 +71,15 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
         name.push(extension);
     }
     path.with_file_name(name)
+}
+
+/// Checks that [`save`] can open a file, and leaves no trace of that. A pipe is not opened: its
+/// reader would take the end of the check for that of the output.
+pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
+    if path.metadata().is_ok_and(|there| there.file_type().is_fifo()) {
+        return Ok(());
+    }
+    OutputStream::file(path).map(drop).map_err(|failure| Failure::usage(failure.text))
 }
 
 /// Writes a file, which gets its name once it is complete, and prints the name.

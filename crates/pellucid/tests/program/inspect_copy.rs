@@ -115,6 +115,23 @@ fn entities_and_documents_are_copied_and_compared() {
     assert!(errors.contains("\"beside\" is in the copy alone"), "{errors}");
 }
 
+/// Regression: a copy took no value above 64 MiB, whatever the limit of the server.
+#[test]
+fn a_value_above_the_usual_limit_is_copied() {
+    let (_folder, from, to) = two();
+    let large = vec![b'v'; EmbeddedOptions::default().value_bytes_max + 1];
+    let value_bytes_max = large.len();
+    let options = EmbeddedOptions { value_bytes_max, ..EmbeddedOptions::default() };
+    let store = EmbeddedStore::open(&from, options).unwrap();
+    let table = store.table("entities").unwrap();
+    let put = [Operation::plain(b"large", Some(&large))];
+    store.write(table, &put, Acknowledgement::Os, &mut Timeline::off()).wait().unwrap();
+    store.close().unwrap();
+    drop(store);
+    let told = copied(&from, &to, &[]);
+    assert_eq!((&told["copied"], &told["compared"]), (&1.into(), &1.into()));
+}
+
 /// Damage in the source interrupts the copy, which continues once the source is repaired.
 #[test]
 fn a_copy_that_failed_goes_on_where_it_was_and_takes_no_other_source() {

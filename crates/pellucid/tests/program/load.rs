@@ -59,7 +59,7 @@ fn a_run_ends_with_a_verdict_and_leaves_its_files() {
 
 #[test]
 fn files_that_cannot_be_written_are_told_before_or_after_the_run() {
-    let (_folder, server) = serve(&[]);
+    let (folder, server) = serve(&[]);
     let load =
         |flags: &[&str]| run(&[&["load", "-t", "1", "-d", "1s"], flags, &[&url(&server)]].concat());
     failed(&load(&["--html", "/nowhere/r.html"]), 2, "/nowhere/r.html");
@@ -67,6 +67,10 @@ fn files_that_cannot_be_written_are_told_before_or_after_the_run() {
     let full = load(&["--html", "/dev/full"]);
     failed(&full, 1, "/dev/full");
     assert!(text(&full.stdout).contains("Requests/sec"), "the figures are on the terminal");
+    // Regression: a load that never began left an empty file.
+    let new = folder.path().join("new.html");
+    fails(&["load", "--html", new.to_str().unwrap(), "http://127.0.0.1:1"], 1, "unable to connect");
+    assert!(!new.exists());
 }
 
 #[test]
@@ -201,6 +205,25 @@ fn answering(note: impl Fn() + Send + Sync + 'static) -> String {
     })
 }
 
+/// Regression: the credentials of a load stood in its results.
+#[test]
+fn results_are_without_credentials() {
+    let url = answering(|| {});
+    let folder = TempDir::new().unwrap();
+    let html = folder.path().join("r.html");
+    let flags = ["load", "-t", "1", "-d", "1s", "-R", "50", "--json", "-Hcookie: id=s3cret"];
+    let header = ["-H", "Authorization: Bearer s3cret", "--html", html.to_str().unwrap()];
+    let with_user = url.replace("http://", "http://user:s3cret@");
+    let output = run(&[&flags[..], &header, &[&with_user]].concat());
+    let result = json_of(&output);
+    assert_eq!(result["url"], url);
+    let command = result["command"].as_str().unwrap();
+    assert!(command.contains(" -H 'Authorization: …' --html "), "{command}");
+    for written in [text(&output.stdout), &std::fs::read_to_string(&html).unwrap()] {
+        assert!(written.contains("Authorization: …") && !written.contains("s3cret"), "{command}");
+    }
+}
+
 /// The precision of the search is tested in virtual time (`find_max.rs`). This test checks that the
 /// command ends with a rate and its files. The server has a limit and the objective is generous, so
 /// that there is a rate to find.
@@ -281,9 +304,11 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     halved["stopped_early"] = Value::Bool(true);
     std::fs::write(&other, halved.to_string()).unwrap();
     let halved = ["compare", &before, other.to_str().unwrap()];
-    assert!(done(&run(&halved)).contains("ended before its time (it was interrupted)"));
+    let shown = run(&halved);
+    let reason = "ended before its time (it was given up, or an interrupt or its script ended it)";
+    assert!(done(&shown).contains(reason));
     failed(&run(&[&halved[..], &["--fail-if", "p99>9h"]].concat()), 2, "p99>9h");
-    failed(&run(&[&halved[..], &["--fail-if", "p99>9s"]].concat()), 1, "it was interrupted");
+    failed(&run(&[&halved[..], &["--fail-if", "p99>9s"]].concat()), 1, "its script ended it");
     // Regression: errors were divided by the answers alone, so that a share was infinite or above
     // one, and a connection that broke counted as one request.
     let mut dying: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();

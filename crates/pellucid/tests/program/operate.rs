@@ -6,12 +6,14 @@ mod parquet;
 mod transfer;
 mod unix;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{
-    TestServer, account, done, entity, failed, fails, finish, json_of, pellucid, run,
+    TestServer, account, done, entity, failed, fails, finish, json_of, pellucid, request, run,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -174,6 +176,48 @@ fn systemd_is_told_when_the_server_is_ready_alive_and_stopping() {
         assert_eq!(next(), "WATCHDOG=1", "it answers itself, also over TLS");
         server.stop();
         while next() != "STOPPING=1" {}
+    }
+}
+
+/// Regression: clients without credentials could have the server killed by taking all places.
+#[test]
+fn a_server_at_a_limit_is_alive_for_systemd() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let is_next = |expected: &str| {
+        let mut state = [0; 64];
+        let count = socket.recv(&mut state).unwrap();
+        &state[..count] == expected.as_bytes()
+    };
+    for (limit, target) in [
+        ("--requests-in-flight-max", "/v0/changes?since=0&follow=true"),
+        ("--connections-max", "/v0/status"),
+    ] {
+        let data = folder.path().join("data");
+        let data = data.to_str().unwrap();
+        let mut command = pellucid(&["serve", "--listen", "127.0.0.1:0", "--data", data]);
+        // So long that the notifications that are not read do not fill the socket.
+        command.args([limit, "1"]).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "1000000");
+        let server = TestServer::spawn(command);
+        while !is_next("READY=1") {}
+        // The server's own request may have the only place for a moment.
+        let _holder = loop {
+            let mut holder = TcpStream::connect(server.address).unwrap();
+            let asked = holder.write_all(&request("GET", target, &[], b""));
+            let mut answer = [0; 12];
+            if asked.and_then(|()| holder.read_exact(&mut answer)).is_ok()
+                && answer == *b"HTTP/1.1 200"
+            {
+                break holder;
+            }
+        };
+        socket.set_nonblocking(true).unwrap();
+        while socket.recv(&mut [0; 64]).is_ok() {}
+        socket.set_nonblocking(false).unwrap();
+        // The first may be of the time before.
+        assert!((0..3).all(|_| is_next("WATCHDOG=1")), "{limit}");
     }
 }
 

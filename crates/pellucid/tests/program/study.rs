@@ -4,8 +4,12 @@ use crate::common::charts::{Charts, sum};
 use crate::common::profile_checks::{
     every_load_has_a_verdict, has_three_profiles_of_each, one_load, with_few_samples,
 };
-use crate::common::{done, failed, fails, run, study};
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+
+use crate::common::{done, ended_by, failed, fails, pellucid, run, spawn, study, wait_until};
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// The charts of the study, in their order.
 const CHARTS: [&str; 26] = [
@@ -84,6 +88,42 @@ fn wrong_usage_and_failures_name_a_cure() {
     assert!(refused.stdout.is_empty(), "no step has begun");
     let help = run(&["study", "--help"]);
     assert!(done(&help).contains("Example: pellucid study merge-tree"));
+}
+
+/// A running study, which is killed if its test fails.
+struct RunningStudy(Child);
+
+impl Drop for RunningStudy {
+    fn drop(&mut self) {
+        // If it has ended, neither does anything.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Regression: a study that a signal ended left its store behind, and an interrupt ended none. A
+/// signal that came twice left the store, too.
+#[test]
+fn a_study_that_a_signal_ends_leaves_nothing_behind() {
+    for number in [libc::SIGTERM, libc::SIGINT] {
+        let folder = TempDir::new().unwrap();
+        let place = folder.path().to_str().unwrap();
+        let study = ["study", "merge-tree", "--quick", "--seconds", "600", "--memory", "48M"];
+        let mut command = pellucid(&[&study[..], &["--data", place, "-o", place]].concat());
+        let mut study = RunningStudy(spawn(&mut command));
+        let mut line = String::new();
+        BufReader::new(study.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("Run 1: "), "{line}");
+        // The process with the load is up once it has made its store.
+        let has_store = || {
+            let mut entries = std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap);
+            entries.any(|entry| entry.path().join("store").exists())
+        };
+        wait_until(has_store, |has_store| *has_store);
+        assert_eq!(ended_by(&mut study.0, number), Some(1));
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
 }
 
 /// Every run has its table, histogram and jitter, and its phases add up.

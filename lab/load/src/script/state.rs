@@ -44,7 +44,10 @@ pub(super) fn create(options: &LoadOptions, file: &ScriptSource<'_>) -> mlua::Re
     wrk.set("path", target.path())?;
     let headers: Table = wrk.get("headers")?;
     for header in &options.headers {
-        headers.set(header.name.as_str(), header.value.as_str())?;
+        // The prelude adds a `Host` unless there is one of exactly this name.
+        let is_host = header.name.eq_ignore_ascii_case("host");
+        let name = if is_host { "Host" } else { &header.name };
+        headers.set(name, header.value.as_str())?;
     }
     lua.globals().set("wrk", &wrk)?;
     let loaded: Table = lua.globals().get::<Table>("package")?.get("loaded")?;

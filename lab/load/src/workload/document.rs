@@ -210,8 +210,7 @@ fn operation_of(
     let mut head = template(&format!("{method} {path} HTTP/1.1\r\n"), table.path.span())?;
     let own = headers_of(place, &table.headers)?;
     let hidden = |name: &str| own.iter().any(|(header, _)| header.name.eq_ignore_ascii_case(name));
-    let is_host = |(header, _): &(Header, Range<usize>)| header.name.eq_ignore_ascii_case("host");
-    let has_host = common.iter().chain(&own).any(is_host);
+    let names = common.iter().chain(&own).map(|(header, _)| header.name.clone());
     for (header, span) in common.iter().filter(|(header, _)| !hidden(&header.name)).chain(&own) {
         let line = format!("{}: {}\r\n", header.name, header.value);
         head.append(template(&line, span.clone())?);
@@ -226,7 +225,7 @@ fn operation_of(
         name,
         weight,
         bodiless: matches!(method, "GET" | "HEAD" | "DELETE" | "OPTIONS"),
-        has_host,
+        header_names: names.collect(),
         head,
         keys: keys_used.unwrap_or(any),
         values,

@@ -25,6 +25,7 @@ use crate::stages::Stage;
 use document::Document;
 pub use operation::MAX_OPERATIONS;
 use operation::Operation;
+use pellucid_client::http::Header;
 pub use settings::Settings;
 use source::Source;
 use workload_file::{ParseError, WorkloadFile};
@@ -87,46 +88,35 @@ impl Workload {
     }
 
     /// Makes a run send these requests. The target, the headers and `keep_alive` of the options
-    /// must be set before.
-    pub fn use_in(self, options: &mut LoadOptions) {
-        let mut host = format!("Host: {}\r\n", options.target.host_header());
-        let mut fixed = String::new();
-        for header in &options.headers {
-            let line = format!("{}: {}\r\n", header.name, header.value);
-            if header.name.eq_ignore_ascii_case("host") {
-                host = line;
-            } else {
-                fixed.push_str(&line);
-            }
+    /// must be set before. A header of the file replaces those of the options with its name.
+    pub fn use_in(mut self, options: &mut LoadOptions) {
+        let header = |name: &str, value: String| Header { name: name.to_owned(), value };
+        let mut headers = options.headers.clone();
+        if !headers.iter().any(|header| header.name.eq_ignore_ascii_case("host")) {
+            headers.insert(0, header("Host", options.target.host_header()));
         }
         if !options.keep_alive {
-            fixed.push_str("Connection: close\r\n");
+            headers.push(header("Connection", "close".to_owned()));
         }
-        options.sources = Some(Arc::new(Sources { workload: self, host, fixed }));
+        self.operations.iter_mut().for_each(|operation| operation.add_headers(&headers));
+        options.sources = Some(Arc::new(Sources(self)));
     }
 }
 
 /// The factory of the sources of a run's threads.
-struct Sources {
-    workload: Workload,
-    /// The line `Host` of operations that have none of their own.
-    host: String,
-    /// Further headers of every request.
-    fixed: String,
-}
+struct Sources(Workload);
 
 impl RequestSources for Sources {
     fn source(&self, share: ThreadShare) -> Box<dyn RequestSource> {
-        let Workload { operations, seed, .. } = &self.workload;
-        Box::new(Source::new(operations, [&self.host, &self.fixed], *seed, share))
+        Box::new(Source::new(&self.0.operations, self.0.seed, share))
     }
 
     fn operations(&self) -> Vec<String> {
-        self.workload.operations.iter().map(|operation| operation.name.clone()).collect()
+        self.0.operations.iter().map(|operation| operation.name.clone()).collect()
     }
 
     fn wants_answers(&self) -> bool {
-        self.workload.operations.iter().any(|operation| operation.check.wants_body())
+        self.0.operations.iter().any(|operation| operation.check.wants_body())
     }
 }
 

@@ -16,12 +16,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(
-        operations: &[Operation],
-        [host, fixed]: [&str; 2],
-        seed: u64,
-        share: ThreadShare,
-    ) -> Source {
+    pub(super) fn new(operations: &[Operation], seed: u64, share: ThreadShare) -> Source {
         let (thread, threads) = (share.thread as u64, share.threads as u64);
         let mut sum = 0;
         let bounds = operations.iter().map(|operation| {
@@ -31,10 +26,6 @@ impl Source {
         let bounds = bounds.collect();
         let made = operations.iter().map(|operation| {
             let mut operation = operation.clone();
-            if !operation.has_host {
-                operation.head.push(host.as_bytes());
-            }
-            operation.head.push(fixed.as_bytes());
             if operation.values.is_none() {
                 let end: &[u8] =
                     if operation.bodiless { b"\r\n" } else { b"Content-Length: 0\r\n\r\n" };

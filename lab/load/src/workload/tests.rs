@@ -51,7 +51,10 @@ fn options() -> LoadOptions {
 }
 
 fn made(text: &str, requests: usize) -> Vec<(usize, String)> {
-    let mut options = options();
+    made_with(options(), text, requests)
+}
+
+fn made_with(mut options: LoadOptions, text: &str, requests: usize) -> Vec<(usize, String)> {
     Workload::parse(text, Path::new("")).unwrap().use_in(&mut options);
     let share = ThreadShare { thread: 0, threads: 1, first_request: 0, requests: None };
     let mut source = options.sources.unwrap().source(share);
@@ -112,6 +115,20 @@ fn a_request_has_one_host() {
         assert!(request.contains(&format!("\r\nhost: {host}\r\n")), "{request}");
         assert_eq!(request.matches("\r\nhost: ").count(), 1, "{request}");
     }
+}
+
+/// Regression: only `Host` was not sent twice.
+#[test]
+fn a_header_of_the_file_replaces_that_of_all_requests() {
+    let mut options = options();
+    options.keep_alive = false;
+    options.headers =
+        ["Authorization: of all", "X-Note: 1", "Host: a"].map(|h| Header::parse(h).unwrap()).into();
+    let text = "[headers]\nauthorization = 'of the file'\n[[operation]]\npath = '/'\n";
+    let request = &made_with(options, text, 1)[0].1;
+    let expected = "GET / HTTP/1.1\r\nauthorization: of the file\r\nX-Note: 1\r\nHost: a\r\n\
+                    Connection: close\r\n\r\n";
+    assert_eq!(request, expected);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod run;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pellucid_report::{Finding, JudgedLoad, StudyReport};
@@ -105,8 +106,9 @@ impl Study for ClusterStudyOptions {
         let program = context.child.clone();
         let binary = context.binary()?;
         let options = self;
-        let mut nodes =
-            context.step("Starting three nodes", |_| Nodes::start(&program, folder.path()))?;
+        let stop = Arc::clone(&context.stop);
+        let mut nodes = context
+            .step("Starting three nodes", |_| Nodes::start(&program, folder.path(), &stop))?;
         let shares = context.step("Filling them", |_| nodes.fill(options.keys()))?;
         let mut notes = Vec::new();
         let rates = context.step("Looking for the highest rates", |say| {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pellucid_account::OperationAccount;
@@ -75,8 +76,12 @@ fn failed(error: impl std::fmt::Display) -> StudyError {
 }
 
 impl Nodes {
-    /// Starts all nodes, and waits until those of the cluster are connected.
-    pub(super) fn start(program: &[OsString], folder: &Path) -> Result<Nodes, StudyError> {
+    /// Starts all nodes, and waits until those of the cluster are connected, or `stop` is set.
+    pub(super) fn start(
+        program: &[OsString],
+        folder: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Nodes, StudyError> {
         let listeners: Result<Vec<_>, _> =
             (0..NODES).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect();
         let addresses: Result<Vec<SocketAddr>, _> =
@@ -103,18 +108,18 @@ impl Nodes {
         let url = urls[0].clone();
         let asked = list.nodes().iter().position(|node| node.as_str() == url).unwrap_or(0);
         let nodes = Nodes { processes, list, asked, url, alone, alone_url };
-        nodes.meet()?;
+        nodes.meet(stop)?;
         Ok(nodes)
     }
 
     /// Waits until the first node can answer for a key of every node.
-    fn meet(&self) -> Result<(), StudyError> {
+    fn meet(&self, stop: &AtomicBool) -> Result<(), StudyError> {
         let begun = Instant::now();
         for node in 0..NODES {
             let number = (0..).find(|number| self.list.owner(key(*number).as_bytes()) == node);
             let key = key(number.unwrap_or(0));
             while let Err(error) = self.ask_first(&key) {
-                if begun.elapsed() > PATIENCE {
+                if begun.elapsed() > PATIENCE || stop.load(Ordering::Relaxed) {
                     return Err(failed(error));
                 }
                 std::thread::sleep(Duration::from_millis(50));

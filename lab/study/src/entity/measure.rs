@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -47,6 +49,8 @@ pub(super) struct EngineServer {
     pub(super) is_rested: bool,
     /// The background jobs so far, as far as the account has them.
     jobs: Vec<JobSpan>,
+    /// True once the study is interrupted.
+    stop: Arc<AtomicBool>,
 }
 
 /// A load to run.
@@ -121,12 +125,13 @@ impl EngineServer {
         engine: Engine,
         folder: &Path,
         memory_bytes: u64,
+        stop: Arc<AtomicBool>,
     ) -> Result<EngineServer, StudyError> {
         let data = folder.join(engine.name());
         let plan = ServerPlan { engine, data: data.clone(), memory_bytes };
         let server = ChildServer::start("the server", program, &plan)?;
         let (filling, jobs) = (Window::default(), Vec::new());
-        Ok(EngineServer { engine, server, data, filling, is_rested: true, jobs })
+        Ok(EngineServer { engine, server, data, filling, is_rested: true, jobs, stop })
     }
 
     /// Puts every key once, and waits until the background work is done.
@@ -166,12 +171,13 @@ impl EngineServer {
         let file = self.data.with_extension("lua");
         std::fs::write(&file, &script).map_err(|error| StudyError::file("write", &file, error))?;
         let by_wrk2_seconds = seconds.min(BY_WRK2_SECONDS);
-        let by_wrk2 = load(&self.server.url(), &file, rate, by_wrk2_seconds, Pacer::Wrk2)?;
+        let url = self.server.url();
+        let by_wrk2 = load(&url, &file, rate, by_wrk2_seconds, Pacer::Wrk2, &self.stop)?;
         self.rest()?;
         std::thread::sleep(PAUSE);
         self.server.profile(HERTZ)?;
         let before = self.server.figures()?.processor_ns;
-        let result = load(&self.server.url(), &file, rate, seconds, Pacer::Exact)?;
+        let result = load(&url, &file, rate, seconds, Pacer::Exact, &self.stop)?;
         let mut processor_ns = self.server.figures()?.processor_ns;
         for (thread, ns) in &mut processor_ns {
             *ns = ns.saturating_sub(before.get(thread).copied().unwrap_or(0));

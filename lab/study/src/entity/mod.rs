@@ -24,6 +24,7 @@ mod workload;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
+use std::sync::Arc;
 
 use pellucid_report::{Finding, StudyReport, Unit};
 
@@ -75,10 +76,10 @@ impl Study for EntityStudyOptions {
         let mut running = Vec::new();
         for engine in &engines {
             let name = format!("Filling {}", engine.name());
+            let (memory_bytes, stop) = (options.memory_bytes(), Arc::clone(&context.stop));
             running.push(context.step(&name, |_| {
-                let memory_bytes = options.memory_bytes();
                 let mut store =
-                    EngineServer::start(&program, *engine, folder.path(), memory_bytes)?;
+                    EngineServer::start(&program, *engine, folder.path(), memory_bytes, stop)?;
                 store.fill(options.keys())?;
                 Ok(store)
             })?);

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use pellucid_load::{
@@ -116,15 +117,17 @@ fn filling(mut next: u64, keys: u64, host: String) -> impl RequestSource {
     }
 }
 
-/// Runs an open-loop load on one connection at a constant rate.
+/// Runs an open-loop load on one connection at a constant rate, until `stop` at the latest.
 pub(super) fn load(
     url: &str,
     script: &Path,
     rate: f64,
     seconds: u64,
     pacer: Pacer,
+    stop: &Arc<AtomicBool>,
 ) -> Result<LoadResult, StudyError> {
     let mut options = options(url)?;
+    options.stop = Arc::clone(stop);
     options.pacer = pacer;
     options.connections = 1;
     options.limit = Limit::Duration(Duration::from_secs(seconds));
@@ -157,5 +160,16 @@ mod tests {
         }
         seen.sort_unstable();
         assert!(seen.into_iter().eq(1..=1_000));
+    }
+
+    /// Regression: a load went on to its end after the signal that had killed its server.
+    #[test]
+    fn a_load_ends_with_its_study() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", server.local_addr().unwrap());
+        let script = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(script.path(), LoadKind::Get.script(1)).unwrap();
+        let stop = Arc::new(AtomicBool::new(true));
+        assert!(load(&url, script.path(), 1.0, 600, Pacer::Exact, &stop).is_err());
     }
 }

@@ -233,7 +233,8 @@ fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> Stu
     outcome
 }
 
-/// The verdict of a run: stable if the store kept up with the load, otherwise saturated.
+/// The verdict of a run: stable if the store kept up with the load, otherwise saturated. Findings
+/// use both: the time of a request begins with its work, so it holds no backlog.
 fn judged(plan: &Plan, recording: &Recording, run: usize) -> Option<JudgedLoad> {
     let last = recording.samples.last()?;
     let count =

@@ -132,6 +132,19 @@ pub(crate) fn signal(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(id, signal) }, 0);
 }
 
+/// Sends a signal to a child, again and again unless it is SIGINT, and returns its exit code.
+pub(crate) fn ended_by(child: &mut Child, number: i32) -> Option<i32> {
+    signal(child, number);
+    let look = || {
+        let status = child.try_wait().unwrap();
+        if status.is_none() && number != libc::SIGINT {
+            signal(child, number);
+        }
+        status
+    };
+    wait_until(look, Option::is_some).and_then(|status| status.code())
+}
+
 /// Reads until the server closes the connection. The test fails if it does not close it.
 pub(crate) fn until_closed(socket: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
