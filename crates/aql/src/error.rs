@@ -41,6 +41,7 @@ pub mod number {
         BIND_PARAMETER_MISSING = 1551, "A bind variable has no value.";
         BIND_PARAMETER_UNDECLARED = 1552, "A value is given for an undeclared bind variable.";
         BIND_PARAMETER_TYPE = 1553, "A bind variable has a value of the wrong type.";
+        INVALID_ARITHMETIC_VALUE = 1561, "An element of an array is no number.";
         DIVISION_BY_ZERO = 1562, "Division by zero.";
         ARRAY_EXPECTED = 1563, "An array was expected.";
         COLLECTION_USED_IN_EXPRESSION = 1568, "A collection is used as a value.";

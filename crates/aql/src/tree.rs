@@ -71,6 +71,19 @@ impl Code {
         }
     }
 
+    /// The bounds of a range, `1..2` or `RANGE(1, 2)`, whose elements can be counted instead of
+    /// kept.
+    pub(crate) fn range(&self) -> Option<(&Self, &Self)> {
+        match self {
+            Self::Binary(BinaryOperator::Range, operands) => Some((&operands.0, &operands.1)),
+            Self::Call(function, arguments) if function.name == "RANGE" => match &arguments[..] {
+                [first, last] | [first, last, Self::Constant(Value::Null)] => Some((first, last)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// A reference to the value of a constant or a path, which need not be computed.
     pub(crate) fn peek<'a>(&'a self, row: &'a [Value]) -> Option<Ref<'a>> {
         match self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{ArrayRef, DuplicateRule, ObjectBuilder, Ref, Text, Value, to_number};
 
-use super::operators::{arithmetic, compare_by, holding, range};
+use super::operators::{arithmetic, compare_by, holding, range, range_bounds};
 use crate::Result;
 use crate::functions::text;
 use crate::parse::ast::{ArrayPredicate, BinaryOperator, Expansion, Quantifier, UnaryOperator};
@@ -107,7 +107,7 @@ fn path(value: &Value, names: &[Arc<str>]) -> Value {
 fn element(value: &Value, place: &Value) -> Value {
     match (value.view(), place.view()) {
         (Ref::Object(_), Ref::String(name)) => value.attribute(name),
-        (Ref::Object(_), Ref::Number(_)) => value.attribute(&pellucid_value::to_text(place.view())),
+        (Ref::Object(_), Ref::Number(place)) => value.attribute(&place.to_int().to_string()),
         (Ref::Array(_), Ref::Number(place)) => value.element(place.to_int()),
         (Ref::Array(_), Ref::String(text)) => match text.parse::<i64>() {
             Ok(place) => value.element(place),
@@ -336,11 +336,13 @@ impl ArrayPredicate<Code> {
     fn compute(&self, row: &[Value], run: &mut QueryRun) -> Result<Value> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
-        let Some(all) = list.view().as_array().map(ArrayRef::len) else {
+        if list.view().as_array().is_none() {
             return Ok(Value::Bool(false));
-        };
-        run.memory.take(list.own_bytes() + all * size_of::<Value>())?;
-        let elements = list.elements();
+        }
+        run.memory.take(list.own_bytes())?;
+        let mut elements = Vec::new();
+        flatten(&list, self.levels.min(DEPTH_MAX), &mut elements, run)?;
+        let all = elements.len();
         let mut holding = 0;
         for element in elements {
             run.tick()?;
@@ -351,17 +353,14 @@ impl ArrayPredicate<Code> {
         }
         run.memory.free_down_to(before_bytes);
         if let Some(count) = &self.count {
-            let count = count.compute(row, run)?;
-            let (low, high) = match count.view() {
-                Ref::Array(bounds) => {
-                    let at = |place| bounds.get(place).map(|bound| to_number(bound).to_int());
-                    (at(0), at(bounds.len().saturating_sub(1)))
-                }
-                _ => (Some(to_number(count.view()).to_int()), None),
+            let (low, high) = if let Some((low, high)) = count.range() {
+                range_bounds(&low.compute(row, run)?, &high.compute(row, run)?)
+            } else {
+                let count = count.compute(row, run)?;
+                range_bounds(&count, &count)
             };
             let holding = i64::try_from(holding).unwrap_or(i64::MAX);
-            let Some(low) = low else { return Ok(Value::Bool(false)) };
-            return Ok(Value::Bool(holding >= low && holding <= high.unwrap_or(low)));
+            return Ok(Value::Bool((low.max(0)..=high.max(0)).contains(&holding)));
         }
         match &self.quantifier {
             Some(quantifier) => quantifier.holds(holding, all, row, run).map(Value::Bool),

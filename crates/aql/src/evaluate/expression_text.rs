@@ -40,7 +40,9 @@ pub(crate) fn text_of(code: &Code, name_of: &dyn Fn(Slot) -> String) -> String {
             }
             text + "]"
         }
-        Code::Question(question) => format!("{}[? …]", show(&question.list)),
+        Code::Question(question) => {
+            format!("{}[{} …]", show(&question.list), "?".repeat(question.levels))
+        }
         Code::Call(function, arguments) => format!("{}({})", function.name, list(arguments)),
         Code::Unary(operator, operand) => format!("{}{}", operator.sign(), show(operand)),
         Code::Binary(operator, operands) => {

@@ -7,10 +7,7 @@ use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 use crate::functions::{STEP_BYTES, Set, compare, equal, room_for, whole_range, without_case};
 use crate::parse::ast::BinaryOperator;
 use crate::query_run::QueryRun;
-use crate::{QueryError, Result, number};
-
-/// The most elements of a range that is made in memory.
-const RANGE_ELEMENTS_MAX: i64 = 10_000_000;
+use crate::{Result, number};
 
 /// True if a comparison holds.
 pub(crate) fn compare_by(
@@ -126,9 +123,6 @@ pub(crate) fn range_bounds(left: &Value, right: &Value) -> (i64, i64) {
 /// The array of all elements of a range.
 pub(super) fn range(left: &Value, right: &Value, run: &mut QueryRun) -> Result<Value> {
     let (first, last) = range_bounds(left, right);
-    if first.abs_diff(last) >= RANGE_ELEMENTS_MAX.unsigned_abs() {
-        return Err(range_too_long());
-    }
     whole_range(run, first, last)
 }
 
@@ -217,11 +211,6 @@ fn like_parts(text: &str, parts: &[PatternPart], run: &mut QueryRun) -> Result<b
         part += 1;
     }
     Ok(parts[part..].iter().all(|part| *part == PatternPart::Many))
-}
-
-/// Makes the error for a range with too many elements.
-fn range_too_long() -> QueryError {
-    QueryError::new(number::RESOURCE_LIMIT, "range has too many elements")
 }
 
 #[cfg(test)]

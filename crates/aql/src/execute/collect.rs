@@ -254,8 +254,11 @@ impl AggregateState {
 /// Computes an aggregate that needs all values at once.
 fn aggregate(aggregator: Aggregator, values: Value, run: &mut QueryRun) -> Result<Value> {
     let Aggregator::Function(name) = aggregator else { return Ok(values) };
-    match functions::find(name) {
-        Some(function) => (function.body)(run, &[values]),
-        None => Ok(Value::Null),
-    }
+    let Some(function) = functions::find(name) else { return Ok(Value::Null) };
+    // Unlike the functions, aggregates do not warn of values of a wrong type.
+    let warned = (run.options.fail_on_warning, run.options.warnings_max);
+    (run.options.fail_on_warning, run.options.warnings_max) = (false, 0);
+    let value = (function.body)(run, &[values]);
+    (run.options.fail_on_warning, run.options.warnings_max) = warned;
+    value
 }

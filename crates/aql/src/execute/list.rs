@@ -6,7 +6,6 @@ use pellucid_value::{ArrayRef, Value};
 use super::nested_loop::NestedLoop;
 use super::rows::{Upstream, bytes_of_copy};
 use crate::evaluate::range_bounds;
-use crate::parse::ast::BinaryOperator;
 use crate::query_run::QueryRun;
 use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, Result, number};
@@ -75,9 +74,8 @@ pub(super) fn rows(
 }
 
 fn elements(list: &Code, row: &Row, run: &mut QueryRun) -> Result<Elements> {
-    if let Code::Binary(BinaryOperator::Range, operands) = list {
-        let left = operands.0.compute(row, run)?;
-        let right = operands.1.compute(row, run)?;
+    if let Some((left, right)) = list.range() {
+        let (left, right) = (left.compute(row, run)?, right.compute(row, run)?);
         let (first, last) = range_bounds(&left, &right);
         return Ok(Elements::Counted { next: Some(first), last });
     }

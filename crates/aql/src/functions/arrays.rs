@@ -4,12 +4,12 @@ use pellucid_value::{Value, packed};
 
 use super::function::{
     ARGUMENTS_MAX, Function, all_are_arrays, elements_of, first_is_array_or_null, flag, given,
-    is_array, is_object, limit, position_or_boolean, typed, whole, wrong_type,
+    is_array, no_array, position_or_boolean, type_error, typed, whole, wrong_type,
 };
 use super::makers::{ListMaker, TextMaker, pieces, too_deep};
 use super::value_set::{Set, equal};
-use crate::Result;
 use crate::query_run::QueryRun;
+use crate::{QueryError, Result, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("APPEND", 2, 3, append),
@@ -17,26 +17,26 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("POP", 1, 1, |run, arguments| without(run, arguments, "POP", false)),
     Function::pure("SHIFT", 1, 1, |run, arguments| without(run, arguments, "SHIFT", true)),
     Function::pure("UNSHIFT", 2, 3, |run, arguments| add(run, arguments, "UNSHIFT", true)),
-    typed!(first_is_array, "FIRST", 1, 1, |_, arguments| Ok(arguments[0].element(0))),
-    typed!(first_is_array, "LAST", 1, 1, |_, arguments| Ok(arguments[0].element(-1))),
-    typed!(first_is_array, "NTH", 2, 2, nth),
-    typed!(first_is_array, "FLATTEN", 1, 2, flatten),
+    typed!(no_array: first_is_array, "FIRST", 1, 1, |_, arguments| Ok(arguments[0].element(0))),
+    typed!(no_array: first_is_array, "LAST", 1, 1, |_, arguments| Ok(arguments[0].element(-1))),
+    typed!(no_array: first_is_array, "NTH", 2, 2, nth),
+    typed!(no_array: first_is_array, "FLATTEN", 1, 2, flatten),
     typed!(first_is_array, "SLICE", 2, 3, slice),
     Function::pure("REVERSE", 1, 1, reverse),
-    typed!(first_is_array, "POSITION", 2, 3, position),
-    typed!(first_is_array, "CONTAINS_ARRAY", 2, 3, position, "POSITION"),
+    typed!(no_array: first_is_array, "POSITION", 2, 3, position),
+    typed!(no_array: first_is_array, "CONTAINS_ARRAY", 2, 3, position, "POSITION"),
     Function::pure("RANGE", 2, 3, range),
     Function::pure("LENGTH", 1, 1, length),
     Function::pure("COUNT", 1, 1, length),
     typed!(first_is_array_or_null, "REMOVE_VALUE", 2, 3, remove_value),
     Function::pure("REMOVE_VALUES", 2, 2, remove_values),
     typed!(first_is_array_or_null, "REMOVE_NTH", 2, 2, remove_nth),
-    Function::pure("REPLACE_NTH", 3, 4, replace_nth),
-    typed!(all_are_arrays, "INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
+    Function::impure("REPLACE_NTH", 3, 4, replace_nth),
+    typed!(no_array: all_are_arrays, "INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
 ];
 
-/// The most elements of a `RANGE`.
-const RANGE_ELEMENTS_MAX: f64 = 10_000_000.0;
+/// The most elements of a range that is made in memory.
+const RANGE_ELEMENTS_MAX: usize = 10_000_000;
 
 fn append(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (list, more) = (&arguments[0], &arguments[1]);
@@ -179,7 +179,7 @@ fn reverse(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         }
         return elements.finish();
     }
-    let Some(text) = arguments[0].as_str() else { return wrong_type(run, "REVERSE") };
+    let Some(text) = arguments[0].as_str() else { return no_array(run, "REVERSE") };
     let mut reversed = TextMaker::with_room(run, text.len())?;
     let all: Vec<&str> = pieces(text, super::makers::STEP_BYTES).collect();
     for piece in all.into_iter().rev() {
@@ -196,33 +196,45 @@ fn position(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 fn range(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let number = |value: &Value| pellucid_value::to_number(value.view()).to_double();
     let Some(step) = given(arguments, 2) else {
-        let (from, to) = (whole(&arguments[0]), whole(&arguments[1]));
-        if from.abs_diff(to) as f64 >= RANGE_ELEMENTS_MAX {
-            return wrong_type(run, "RANGE");
-        }
-        return whole_range(run, from, to);
+        return whole_range(run, whole(&arguments[0]), whole(&arguments[1]));
     };
-    let (from, to, step) = (number(&arguments[0]), number(&arguments[1]), number(step));
-    let is_endless = step == 0.0 || (from < to && step < 0.0) || (from > to && step > 0.0);
-    let steps = ((to - from) / step).floor();
-    if is_endless || steps.is_nan() || steps >= RANGE_ELEMENTS_MAX {
+    let (mut next, to, step) = (number(&arguments[0]), number(&arguments[1]), number(step));
+    let is_past = |next: f64| if step < 0.0 { next < to } else { next > to };
+    if step == 0.0 || is_past(next) {
         return wrong_type(run, "RANGE");
     }
-    let count = steps as usize;
-    let is_whole = [from, step].iter().all(|value| value.fract() == 0.0);
-    let mut elements = ListMaker::with_room(run, count + 1)?;
-    for place in 0..=count {
-        let value = from + step * place as f64;
-        elements.push(if is_whole { Value::Int(value as i64) } else { Value::from(value) })?;
+    // Steps are limited, and the step is added to each element, as in ArangoDB. The sums are
+    // rounded, so that there may be one element more. They need not grow, if the step is small
+    // beside them.
+    let steps = ((to - next) / step) as usize;
+    if steps > RANGE_ELEMENTS_MAX {
+        return Err(too_many_elements());
+    }
+    let most = steps + 2;
+    let mut elements = ListMaker::with_room(run, most)?;
+    while !is_past(next) && elements.len() < most {
+        elements.push(Value::from(next))?;
+        next += step;
     }
     elements.finish()
 }
 
-/// The array of the whole numbers from `from` to `to`, both included, upwards or downwards. The
-/// caller checks their number.
+/// Makes the error for a range, or an array that is padded, with too many elements.
+fn too_many_elements() -> QueryError {
+    let message = format!("an array would have more than {RANGE_ELEMENTS_MAX} elements");
+    QueryError::new(number::RESOURCE_LIMIT, message)
+}
+
+/// The array of the whole numbers from `from` to `to`, both included, upwards or downwards.
+///
+/// # Errors
+/// 32 if there are too many.
 pub(crate) fn whole_range(run: &mut QueryRun, from: i64, to: i64) -> Result<Value> {
     let steps = usize::try_from(from.abs_diff(to)).unwrap_or(usize::MAX);
-    let mut elements = ListMaker::with_room(run, steps.saturating_add(1))?;
+    if steps >= RANGE_ELEMENTS_MAX {
+        return Err(too_many_elements());
+    }
+    let mut elements = ListMaker::with_room(run, steps + 1)?;
     let (least, greatest) = (from.min(to), from.max(to));
     let mut push = |number| elements.push(Value::Int(number));
     if from <= to {
@@ -262,7 +274,8 @@ fn retained(
 }
 
 fn remove_value(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let mut left = limit(arguments, 2).unwrap_or(usize::MAX);
+    let limit = given(arguments, 2).and_then(|limit| usize::try_from(whole(limit)).ok());
+    let mut left = limit.unwrap_or(usize::MAX);
     retained(run, &arguments[0], |element, run| {
         let goes = left > 0 && equal(element.view(), arguments[1].view(), run)?;
         left -= usize::from(goes);
@@ -299,15 +312,18 @@ fn remove_nth(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 }
 
 fn replace_nth(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    if !is_array(&arguments[0]) || is_object(&arguments[1]) {
+    if !is_array(&arguments[0]) {
         return wrong_type(run, "REPLACE_NTH");
     }
     let length = elements_of(&arguments[0]);
     let place = from_end(whole(&arguments[1]), length).max(0);
     let place = usize::try_from(place).unwrap_or(usize::MAX);
     let padding = arguments.get(3);
-    if place > length && (padding.is_none() || place as f64 >= RANGE_ELEMENTS_MAX) {
-        return wrong_type(run, "REPLACE_NTH");
+    if arguments[1] == Value::Null || (place > length && padding.is_none()) {
+        return Err(type_error("REPLACE_NTH"));
+    }
+    if place > length && place >= RANGE_ELEMENTS_MAX {
+        return Err(too_many_elements());
     }
     let mut elements = ListMaker::with_room(run, length.max(place + 1))?;
     for at in 0..length.max(place + 1) {

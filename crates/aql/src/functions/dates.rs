@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use pellucid_value::{Kind, Value, to_number};
+use pellucid_value::{Kind, Ref, Value, to_number};
 
 use super::function::{Function, whole, wrong_type};
 use super::makers::TextMaker;
@@ -14,13 +14,8 @@ macro_rules! part {
     ($name:literal, $part:expr) => {
         Function::pure($name, 1, 2, |run, arguments| {
             let part: fn(DateTime) -> Value = $part;
-            if !is_utc(&arguments[1..]) {
-                return zone(run);
-            }
-            match moment(&arguments[0]) {
-                Some(moment) => Ok(part(DateTime::of(moment))),
-                None => invalid(run),
-            }
+            let moment = moment_in(run, &arguments[0], &arguments[1..], $name)?;
+            Ok(moment.map_or(Value::Null, |moment| part(DateTime::of(moment))))
         })
     };
 }
@@ -40,23 +35,24 @@ pub(super) const FUNCTIONS: &[Function] = &[
     part!("DATE_LEAPYEAR", |parts| Value::Bool(time::is_leap(parts.year))),
     part!("DATE_DAYS_IN_MONTH", |parts| Value::Int(time::days_in_month(parts.year, parts.month))),
     Function::impure("DATE_NOW", 0, 0, |run, _| Ok(Value::Int(run.now_ms))),
-    Function::pure("DATE_TIMESTAMP", 1, 7, |run, arguments| match made(arguments) {
-        Some(moment) => Ok(Value::Int(moment)),
-        None => invalid(run),
+    Function::pure("DATE_TIMESTAMP", 1, 7, |run, arguments| {
+        Ok(made(run, arguments, "DATE_TIMESTAMP")?.map_or(Value::Null, Value::Int))
     }),
-    Function::pure("DATE_ISO8601", 1, 7, |run, arguments| match made(arguments) {
-        Some(moment) => Ok(DateTime::of(moment).iso().into()),
-        None => invalid(run),
+    Function::pure("DATE_ISO8601", 1, 7, |run, arguments| {
+        let moment = made(run, arguments, "DATE_ISO8601")?;
+        Ok(moment.map_or(Value::Null, |moment| DateTime::of(moment).iso().into()))
     }),
-    Function::pure("DATE_ADD", 2, 4, |run, arguments| add(run, arguments, 1)),
-    Function::pure("DATE_SUBTRACT", 2, 4, |run, arguments| add(run, arguments, -1)),
+    Function::pure("DATE_ADD", 2, 4, |run, arguments| add(run, arguments, "DATE_ADD", 1)),
+    Function::pure("DATE_SUBTRACT", 2, 4, |run, arguments| {
+        add(run, arguments, "DATE_SUBTRACT", -1)
+    }),
     Function::pure("DATE_DIFF", 3, 6, diff),
     Function::pure("DATE_COMPARE", 3, 6, compare),
     Function::pure("DATE_TRUNC", 2, 3, trunc),
     Function::pure("DATE_FORMAT", 2, 3, format),
     Function::pure("IS_DATESTRING", 1, 1, |_, arguments| {
         let is_text = arguments[0].kind() == Kind::String;
-        Ok(Value::Bool(is_text && moment(&arguments[0]).is_some()))
+        Ok(Value::Bool(is_text && moment_of(&arguments[0]).is_some()))
     }),
 ];
 
@@ -67,13 +63,22 @@ fn invalid(run: &mut QueryRun) -> Result<Value> {
     run.warn_null(number::INVALID_DATE_VALUE, "invalid date value")
 }
 
-fn zone(run: &mut QueryRun) -> Result<Value> {
-    run.warn_null(number::NOT_IMPLEMENTED, "time zones but UTC are not supported")
+/// Returns null, with the warning that a string is invalid, or another value of a wrong type.
+fn refused(run: &mut QueryRun, value: &Value, name: &str) -> Result<Value> {
+    if value.kind() == Kind::String { invalid(run) } else { wrong_type(run, name) }
 }
 
-/// True if no other time zone than UTC is given.
-fn is_utc(rest: &[Value]) -> bool {
-    rest.iter().all(|zone| zone.as_str().is_none_or(|zone| matches!(zone, "UTC" | "Etc/UTC")))
+/// True if all time zones are UTC. Otherwise warns.
+fn are_utc(run: &mut QueryRun, zones: &[Value], name: &str) -> Result<bool> {
+    let other = zones.iter().find(|zone| !matches!(zone.as_str(), Some("UTC" | "Etc/UTC")));
+    match other.map(Value::kind) {
+        None => return Ok(true),
+        Some(Kind::String) => {
+            run.warn(number::NOT_IMPLEMENTED, "time zones but UTC are not supported")?;
+        }
+        Some(_) => drop(wrong_type(run, name)?),
+    }
+    Ok(false)
 }
 
 /// True for text that may be the name of a time zone. They all begin with a capital letter.
@@ -81,7 +86,7 @@ fn looks_like_zone(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_uppercase())
 }
 
-fn moment(value: &Value) -> Option<i64> {
+fn moment_of(value: &Value) -> Option<i64> {
     let moment = match value.kind() {
         Kind::Number => to_number(value.view()).to_int(),
         Kind::String => time::parse(value.as_str()?)?,
@@ -90,15 +95,41 @@ fn moment(value: &Value) -> Option<i64> {
     MOMENTS.contains(&moment).then_some(moment)
 }
 
-/// The moment of a single argument, or of its parts: a year, a month, a day, and perhaps a time.
-fn made(arguments: &[Value]) -> Option<i64> {
+/// As [`moment_of`]; warns if it is `None`.
+fn moment(run: &mut QueryRun, date: &Value, name: &str) -> Result<Option<i64>> {
+    let moment = moment_of(date);
+    match date.kind() {
+        _ if moment.is_some() => {}
+        Kind::Number => drop(invalid(run)?),
+        _ => drop(refused(run, date, name)?),
+    }
+    Ok(moment)
+}
+
+/// As [`moment`]; warns also if a time zone is not UTC.
+fn moment_in(run: &mut QueryRun, date: &Value, zones: &[Value], name: &str) -> Result<Option<i64>> {
+    let Some(moment) = moment(run, date, name)? else { return Ok(None) };
+    Ok(are_utc(run, zones, name)?.then_some(moment))
+}
+
+/// The moment of a single argument, or of its parts; warns if it is `None`.
+fn made(run: &mut QueryRun, arguments: &[Value], name: &str) -> Result<Option<i64>> {
     if arguments.len() == 1 {
-        return moment(&arguments[0]);
+        return moment(run, &arguments[0], name);
     }
     let is_part = |value: &Value| matches!(value.kind(), Kind::Number | Kind::String);
     if arguments.len() < 3 || !arguments.iter().all(is_part) {
-        return None;
+        return wrong_type(run, name).map(|_| None);
     }
+    let moment = moment_of_parts(arguments);
+    if moment.is_none() {
+        invalid(run)?;
+    }
+    Ok(moment)
+}
+
+/// The moment of a year, a month, a day, and perhaps a time.
+fn moment_of_parts(arguments: &[Value]) -> Option<i64> {
     let parts: Vec<i64> = arguments.iter().map(whole).collect();
     let part = |place: usize| parts.get(place).copied().unwrap_or(0);
     if part(0) > 9999 || parts.iter().any(|part| *part < 0) {
@@ -167,85 +198,93 @@ fn shift(from: i64, months: f64, milliseconds: i64) -> Option<i64> {
         .filter(|moment| MOMENTS.contains(moment))
 }
 
-fn add(run: &mut QueryRun, arguments: &[Value], sign: i64) -> Result<Value> {
-    let Some(from) = moment(&arguments[0]) else { return invalid(run) };
+fn add(run: &mut QueryRun, arguments: &[Value], name: &str, sign: i64) -> Result<Value> {
+    let Some(from) = moment(run, &arguments[0], name)? else { return Ok(Value::Null) };
     let (to, zones) = match arguments {
-        [_, amount, name, rest @ ..] if amount.kind() == Kind::Number => {
+        [_, amount, unit_name, rest @ ..] if amount.kind() == Kind::Number => {
             let amount = to_number(amount.view()).to_double() * sign as f64;
-            let to = match name.as_str().and_then(unit) {
+            let to = match unit_name.as_str().and_then(unit) {
                 Some(Unit::Months(months)) => shift(from, amount * months as f64, 0),
                 Some(Unit::Milliseconds(length)) => {
                     shift(from, 0.0, (amount * length as f64) as i64)
                 }
-                None => return wrong_type(run, "DATE_ADD"),
+                None => return refused(run, unit_name, name),
             };
             (to, rest)
         }
-        [_, duration, rest @ ..] if rest.len() < 2 => {
-            (duration.as_str().and_then(|text| add_duration(from, text, sign)), rest)
+        [_, Value::String(duration), rest @ ..] if rest.len() < 2 => {
+            (add_duration(from, duration, sign), rest)
         }
-        _ => return invalid(run),
+        _ => return wrong_type(run, name),
     };
     // Of an invalid duration, the next argument may be a unit.
     let Some(to) = to else { return invalid(run) };
-    if !is_utc(zones) {
-        return zone(run);
+    if !are_utc(run, zones, name)? {
+        return Ok(Value::Null);
     }
     Ok(DateTime::of(to).iso().into())
 }
 
+/// The units of a duration's date and time, each with its letter, in their order.
+const DURATION_UNITS: [&[(char, Unit)]; 2] = [
+    &[
+        ('Y', Unit::Months(12)),
+        ('M', Unit::Months(1)),
+        ('W', Unit::Milliseconds(7 * DAY_MS)),
+        ('D', Unit::Milliseconds(DAY_MS)),
+    ],
+    &[
+        ('H', Unit::Milliseconds(3_600_000)),
+        ('M', Unit::Milliseconds(60_000)),
+        ('S', Unit::Milliseconds(1000)),
+    ],
+];
+/// The most digits of a number in a duration. The sum of all its parts does not overflow.
+const DURATION_DIGITS_MAX: usize = 10;
+
 /// Adds an ISO 8601 duration, such as `P1Y2M3DT4H5M6.5S`: first its years and months, then the
 /// rest.
 fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
-    let mut rest = text.strip_prefix('P')?;
-    let mut is_time = false;
-    let (mut months, mut milliseconds) = (0.0, 0_i64);
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix('T') {
-            (is_time, rest) = (true, after);
-            continue;
+    let duration = text.strip_prefix('P').filter(|rest| !rest.is_empty())?;
+    let (days, hours) = duration.split_once('T').unwrap_or((duration, ""));
+    let (mut months, mut milliseconds) = (0, 0);
+    for (mut rest, units) in [days, hours].into_iter().zip(DURATION_UNITS) {
+        let mut units = units.iter();
+        while !rest.is_empty() {
+            let amount = time::number(&mut rest, DURATION_DIGITS_MAX, 0..=i64::MAX)?;
+            if time::take(&mut rest, &['.', ',']) {
+                milliseconds += time::thousandths(&mut rest, 3)?;
+                // Only seconds, which come last, may have a fraction.
+                if rest != "S" {
+                    return None;
+                }
+            }
+            let unit = units.find(|(letter, _)| time::take(&mut rest, &[*letter]))?;
+            match unit.1 {
+                Unit::Months(length) => months += amount * length,
+                Unit::Milliseconds(length) => milliseconds += amount * length,
+            }
         }
-        let end = rest.find(|next: char| !next.is_ascii_digit() && next != '.')?;
-        let amount: f64 = rest[..end].parse().ok()?;
-        let letter = rest[end..].chars().next()?;
-        rest = &rest[end + letter.len_utf8()..];
-        let length = match (is_time, letter) {
-            (false, 'Y') => {
-                months += amount * 12.0;
-                continue;
-            }
-            (false, 'M') => {
-                months += amount;
-                continue;
-            }
-            (false, 'W') => 7 * DAY_MS,
-            (false, 'D') => DAY_MS,
-            (true, 'H') => 3_600_000,
-            (true, 'M') => 60_000,
-            (true, 'S') => 1000,
-            _ => return None,
-        };
-        milliseconds = milliseconds.checked_add((amount * length as f64) as i64)?;
     }
-    shift(from, months * sign as f64, milliseconds * sign)
+    shift(from, (months * sign) as f64, milliseconds * sign)
 }
 
 fn diff(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    if !is_utc(&arguments[3..]) {
-        return zone(run);
-    }
-    let (Some(from), Some(to)) = (moment(&arguments[0]), moment(&arguments[1])) else {
-        return invalid(run);
+    let (is_float, zones) = match arguments.get(3).map(Value::view) {
+        Some(Ref::Bool(is_float)) => (is_float, &arguments[4..]),
+        _ => (false, &arguments[3..]),
     };
+    let Some(from) = moment(run, &arguments[0], "DATE_DIFF")? else { return Ok(Value::Null) };
+    let to = moment_in(run, &arguments[1], zones, "DATE_DIFF")?;
+    let Some(to) = to else { return Ok(Value::Null) };
     let length = match arguments[2].as_str().and_then(unit) {
         // The mean length of a year; that of a month follows.
         Some(Unit::Months(12)) => 365.2425 * DAY_MS as f64,
         Some(Unit::Months(_)) => 365.2425 / 12.0 * DAY_MS as f64,
         Some(Unit::Milliseconds(length)) => length as f64,
-        None => return wrong_type(run, "DATE_DIFF"),
+        None => return refused(run, &arguments[2], "DATE_DIFF"),
     };
     let between = (to - from) as f64 / length;
-    let is_float = arguments.get(3).is_some_and(|flag| flag.kind() == Kind::Bool && flag.is_true());
     Ok(if is_float { Value::from(between) } else { Value::Int(between.round() as i64) })
 }
 
@@ -274,30 +313,32 @@ fn place_of(name: &Value) -> Option<usize> {
 }
 
 fn compare(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let (Some(left), Some(right)) = (moment(&arguments[0]), moment(&arguments[1])) else {
-        return invalid(run);
-    };
-    let Some(from) = place_of(&arguments[2]) else { return wrong_type(run, "DATE_COMPARE") };
+    let name = "DATE_COMPARE";
+    let Some(left) = moment(run, &arguments[0], name)? else { return Ok(Value::Null) };
+    let Some(right) = moment(run, &arguments[1], name)? else { return Ok(Value::Null) };
+    let Some(from) = place_of(&arguments[2]) else { return wrong_type(run, name) };
     // The second unit may be left out before a time zone.
     let (to, zones) = match arguments.get(3) {
-        Some(name) if place_of(name).is_some() => (place_of(name), &arguments[4..]),
-        Some(other) if !other.as_str().is_some_and(looks_like_zone) => (None, &[][..]),
-        _ => (Some(from), &arguments[3..]),
+        Some(other) if let Some(to) = place_of(other) => (to, &arguments[4..]),
+        Some(other) if !other.as_str().is_some_and(looks_like_zone) => {
+            return wrong_type(run, name);
+        }
+        _ => (from, &arguments[3..]),
     };
-    if !is_utc(zones) {
-        return zone(run);
+    if !are_utc(run, zones, name)? {
+        return Ok(Value::Null);
     }
-    let Some(to) = to.filter(|to| *to >= from) else { return wrong_type(run, "DATE_COMPARE") };
+    // As in ArangoDB, no part is compared if the second unit is the longer one.
     let (left, right) = (units(DateTime::of(left)), units(DateTime::of(right)));
     Ok(Value::Bool((from..=to).all(|place| left[place].0 == right[place].0)))
 }
 
 fn trunc(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    if !is_utc(&arguments[2..]) {
-        return zone(run);
-    }
-    let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
-    let Some(place) = place_of(&arguments[1]) else { return wrong_type(run, "DATE_TRUNC") };
+    let moment = moment_in(run, &arguments[0], &arguments[2..], "DATE_TRUNC")?;
+    let Some(moment) = moment else { return Ok(Value::Null) };
+    let Some(place) = place_of(&arguments[1]) else {
+        return refused(run, &arguments[1], "DATE_TRUNC");
+    };
     let mut parts = DateTime::of(moment);
     let fields: [(&mut i64, i64); 7] = [
         (&mut parts.year, 0),
@@ -322,10 +363,8 @@ const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 fn format(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    if !is_utc(&arguments[2..]) {
-        return zone(run);
-    }
-    let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
+    let moment = moment_in(run, &arguments[0], &arguments[2..], "DATE_FORMAT")?;
+    let Some(moment) = moment else { return Ok(Value::Null) };
     let Some(format) = arguments[1].as_str() else { return wrong_type(run, "DATE_FORMAT") };
     let mut formatted = TextMaker::new(run);
     let mut rest = format;

@@ -4,7 +4,7 @@ use pellucid_value::{Value, index_key};
 use ring::digest::{Algorithm, Context, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
 
 use super::encodings::hexadecimal;
-use super::function::{Function, whole, wrong_type};
+use super::function::{Function, type_error, whole};
 use super::makers::{STEP_BYTES, text};
 use crate::Result;
 use crate::query_run::QueryRun;
@@ -142,7 +142,7 @@ fn random_token(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let count = whole(&arguments[0]);
     if !(0..=TOKEN_CHARACTERS_MAX).contains(&count) {
-        return wrong_type(run, "RANDOM_TOKEN");
+        return Err(type_error("RANDOM_TOKEN"));
     }
     let digit = |_| char::from(DIGITS[(run.random() % 62) as usize]);
     Ok((0..count).map(digit).collect::<String>().into())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pellucid_value::{Kind, Value, beginning, to_number};
 
-use super::function::{Function, flag, is_array, wrong_type};
+use super::function::{Function, flag, is_array, type_error, wrong_type};
 use super::makers::ListMaker;
 use crate::query_run::QueryRun;
 use crate::source::readable;
@@ -73,7 +73,7 @@ fn by_id(run: &mut QueryRun, collection: Option<&str>, id: &Value) -> Result<Val
 }
 
 fn collection_count(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let Some(name) = arguments[0].as_str() else { return wrong_type(run, "COLLECTION_COUNT") };
+    let name = arguments[0].as_str().ok_or_else(|| type_error("COLLECTION_COUNT"))?;
     let Some(collection) = readable(&*run.source, name)? else {
         let message = format!("collection or view not found: {}", shown(name));
         return Err(QueryError::new(number::COLLECTION_NOT_FOUND, message));

@@ -4,9 +4,9 @@ use std::net::Ipv4Addr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pellucid_value::{DuplicateRule, Kind, Value, json, to_number};
+use pellucid_value::{DuplicateRule, Value, json};
 
-use super::function::{Function, wrong_type};
+use super::function::{Function, natural, wrong_type};
 use super::makers::{TextMaker, text};
 use crate::Result;
 use crate::query_run::QueryRun;
@@ -91,12 +91,9 @@ fn json_parse(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 }
 
 fn ipv4_from_number(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let number = to_number(arguments[0].view()).exact_whole();
-    match number.and_then(|number| u32::try_from(number).ok()) {
-        Some(number) if arguments[0].kind() == Kind::Number => {
-            Ok(Ipv4Addr::from_bits(number).to_string().into())
-        }
-        _ => wrong_type(run, "IPV4_FROM_NUMBER"),
+    match natural(&arguments[0]).and_then(|number| u32::try_from(number).ok()) {
+        Some(number) => Ok(Ipv4Addr::from_bits(number).to_string().into()),
+        None => wrong_type(run, "IPV4_FROM_NUMBER"),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The definition of a function, and helpers to check arguments.
 
-use pellucid_value::Value;
+use pellucid_value::{Kind, Value};
 
 use crate::query_run::QueryRun;
-use crate::{Result, number};
+use crate::{QueryError, Result, number};
 
 /// The most arguments of a variadic function.
 pub(super) const ARGUMENTS_MAX: usize = 1000;
@@ -14,7 +14,7 @@ pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) arguments_min: usize,
     pub(crate) arguments_max: usize,
-    /// True if it returns the same for the same arguments, and has no effects.
+    /// True if it returns the same for the same arguments, has no effects and fails only at limits.
     pub(crate) is_pure: bool,
     pub(crate) body: Body,
 }
@@ -36,17 +36,23 @@ impl Function {
 }
 
 /// Makes a pure function that returns null with a warning unless `$accepts` accepts its arguments.
-/// The warning names the function by `$warned_as` if given (an alias warns under the main name),
-/// else by `$name`.
+/// The warning is that of `$refuse` if given, else of `wrong_type`. It names the function by
+/// `$warned_as` if given (an alias warns under the main name), else by `$name`.
 macro_rules! typed {
-    ($accepts:ident, $name:literal, $min:expr, $max:expr, $body:expr) => {
-        typed!($accepts, $name, $min, $max, $body, $name)
+    ($accepts:ident, $($rest:tt)+) => {
+        typed!(wrong_type: $accepts, $($rest)+)
     };
-    ($accepts:ident, $name:literal, $min:expr, $max:expr, $body:expr, $warned_as:literal) => {
+    ($refuse:ident: $accepts:ident, $name:literal, $min:expr, $max:expr, $body:expr) => {
+        typed!($refuse: $accepts, $name, $min, $max, $body, $name)
+    };
+    (
+        $refuse:ident: $accepts:ident,
+        $name:literal, $min:expr, $max:expr, $body:expr, $warned_as:literal
+    ) => {
         $crate::functions::function::Function::pure($name, $min, $max, |run, arguments| {
             let body: $crate::functions::function::Body = $body;
             if !$crate::functions::function::$accepts(arguments) {
-                return $crate::functions::function::wrong_type(run, $warned_as);
+                return $crate::functions::function::$refuse(run, $warned_as);
             }
             body(run, arguments)
         })
@@ -74,10 +80,23 @@ pub(super) fn all_are_arrays(arguments: &[Value]) -> bool {
     arguments.iter().all(is_array)
 }
 
+fn type_message(name: &str) -> String {
+    format!("invalid argument type in call to function '{name}()'")
+}
+
+/// Makes the error for an argument that has a wrong type, of a function that does not only warn.
+pub(super) fn type_error(name: &str) -> QueryError {
+    QueryError::new(number::FUNCTION_ARGUMENT_TYPE, type_message(name))
+}
+
 /// Returns null, with the warning that an argument has a wrong type.
 pub(super) fn wrong_type(run: &mut QueryRun, name: &str) -> Result<Value> {
-    let message = format!("invalid argument type in call to function '{name}()'");
-    run.warn_null(number::FUNCTION_ARGUMENT_TYPE, message)
+    run.warn_null(number::FUNCTION_ARGUMENT_TYPE, type_message(name))
+}
+
+/// Returns null, with the warning that an argument is no array.
+pub(super) fn no_array(run: &mut QueryRun, name: &str) -> Result<Value> {
+    run.warn_null(number::ARRAY_EXPECTED, format!("in function '{name}()': array expected"))
 }
 
 /// True if a value is an array.
@@ -105,6 +124,11 @@ pub(super) fn whole(value: &Value) -> i64 {
     pellucid_value::to_number(value.view()).to_int()
 }
 
+/// A number from 0 on, cut to a whole one; `None` for other values.
+pub(super) fn natural(value: &Value) -> Option<usize> {
+    if value.kind() == Kind::Number { usize::try_from(whole(value)).ok() } else { None }
+}
+
 /// The number of elements of an array; 0 for other values.
 pub(super) fn elements_of(value: &Value) -> usize {
     value.view().as_array().map_or(0, pellucid_value::ArrayRef::len)
@@ -115,13 +139,5 @@ pub(super) fn position_or_boolean(found: Option<usize>, wants_place: bool) -> Va
     match wants_place {
         true => found.map_or(Value::Int(-1), Value::count),
         false => Value::Bool(found.is_some()),
-    }
-}
-
-/// An optional limit: `usize::MAX` if it is missing or null, `None` if it is negative.
-pub(super) fn limit(arguments: &[Value], index: usize) -> Option<usize> {
-    match given(arguments, index) {
-        Some(value) => usize::try_from(whole(value)).ok(),
-        None => Some(usize::MAX),
     }
 }

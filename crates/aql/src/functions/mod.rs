@@ -1,7 +1,7 @@
 //! The functions of the language, by family.
 //!
-//! A wrong argument is no error: the function returns null with a warning, so that a few unexpected
-//! documents do not end a query.
+//! A wrong argument is no error, but for a few functions, as in ArangoDB: the function returns null
+//! with a warning, so that a few unexpected documents do not end a query.
 
 mod arrays;
 mod case;

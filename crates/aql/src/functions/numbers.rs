@@ -1,6 +1,6 @@
 //! Arithmetic beyond the operators.
 
-use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
+use pellucid_value::{Number, Ref, Value, to_number};
 
 use super::function::{Function, wrong_type};
 use crate::Result;
@@ -54,10 +54,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     Function::pure("POW", 2, 2, pow),
     Function::pure("PI", 0, 0, |_, _| Ok(Value::from(std::f64::consts::PI))),
-    Function::impure("RAND", 0, 0, |run, _| {
-        // A double has 53 significant bits.
-        Ok(Value::from((run.random() >> 11) as f64 / (1_u64 << 53) as f64))
-    }),
+    Function::impure("RAND", 0, 0, random),
+    Function::impure("RANDOM", 0, 0, random),
     Function::pure("BIT_AND", 1, 2, |run, arguments| bits(run, arguments, "BIT_AND", |l, r| l & r)),
     Function::pure("BIT_OR", 1, 2, |run, arguments| bits(run, arguments, "BIT_OR", |l, r| l | r)),
     Function::pure("BIT_XOR", 1, 2, |run, arguments| bits(run, arguments, "BIT_XOR", |l, r| l ^ r)),
@@ -83,10 +81,18 @@ fn pow(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     Ok(Value::from(double(&arguments[0]).powf(double(&arguments[1]))))
 }
 
-/// The operand of a bit operation: an unsigned number of 32 bits; `None` for other values.
+fn random(run: &mut QueryRun, _: &[Value]) -> Result<Value> {
+    // A double has 53 significant bits.
+    Ok(Value::from((run.random() >> 11) as f64 / (1_u64 << 53) as f64))
+}
+
+/// The operand of a bit operation: a number of 32 bits, without its fraction; `None` for other
+/// values.
 fn bit_operand(value: Ref<'_>) -> Option<u32> {
-    let Ref::Number(number) = value else { return None };
-    u32::try_from(number.exact_whole()?).ok()
+    match value {
+        Ref::Number(number) if number.to_double() >= 0.0 => u32::try_from(number.to_int()).ok(),
+        _ => None,
+    }
 }
 
 fn bits(
@@ -101,14 +107,15 @@ fn bits(
         if let Some(value) = value {
             total = Some(total.map_or(value, |total| both(total, value)));
         }
-        value.is_some() || matches!(operand, Ref::Null)
+        value.is_some()
     };
     let are_numbers = match arguments {
         [list] => {
+            let Some(elements) = list.view().as_array() else { return wrong_type(run, name) };
             let mut are_numbers = true;
-            for element in list.view().as_array().into_iter().flat_map(ArrayRef::iter) {
+            for element in elements.iter() {
                 run.tick()?;
-                are_numbers &= add(element);
+                are_numbers &= matches!(element, Ref::Null) || add(element);
             }
             are_numbers
         }

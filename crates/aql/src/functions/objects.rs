@@ -6,8 +6,8 @@ use std::collections::hash_map::Entry;
 use pellucid_value::{Text, Value, packed};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, position_or_boolean, typed,
-    whole, wrong_type,
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, natural, position_or_boolean,
+    typed, wrong_type,
 };
 use super::makers::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
 use super::value_set::equal;
@@ -217,12 +217,15 @@ fn value(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if !is_object(&arguments[0]) || !is_array(&arguments[1]) {
         return wrong_type(run, "VALUE");
     }
+    if elements_of(&arguments[1]) == 0 {
+        return Ok(Value::Null);
+    }
     let mut found = arguments[0].clone();
     for step in arguments[1].each() {
         run.tick()?;
         found = match step.as_str() {
             Some(name) => found.attribute(name),
-            None => found.element(whole(&step)),
+            None => natural(&step).map_or(Value::Null, |place| found.nth(place)),
         };
     }
     Ok(found)
@@ -235,9 +238,7 @@ fn id_of(value: &Value) -> Value {
 
 /// The collection and the key of an `_id`.
 fn identifier(id: &Value) -> Option<(&str, &str)> {
-    let (collection, key) = id.as_str()?.split_once('/')?;
-    let is_one = !collection.is_empty() && !key.is_empty() && !key.contains('/');
-    is_one.then_some((collection, key))
+    id.as_str()?.split_once('/').filter(|(_, key)| !key.contains('/'))
 }
 
 fn parse_identifier(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
@@ -252,9 +253,14 @@ fn parse_identifier(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     object.finish()
 }
 
+/// The name of a collection: that of an `_id`, or the text itself.
+fn collection_of(id: &Value) -> Option<&str> {
+    id.as_str()?.split('/').next().filter(|name| !name.is_empty())
+}
+
 fn is_same_collection(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    match (arguments[0].as_str(), identifier(&id_of(&arguments[1]))) {
-        (Some(name), Some((collection, _))) => Ok(Value::Bool(name == collection)),
+    match (collection_of(&id_of(&arguments[0])), collection_of(&id_of(&arguments[1]))) {
+        (Some(left), Some(right)) => Ok(Value::Bool(left == right)),
         _ => wrong_type(run, "IS_SAME_COLLECTION"),
     }
 }

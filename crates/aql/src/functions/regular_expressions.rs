@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pellucid_value::Value;
 use regex_automata::Match;
 
-use super::function::{Function, flag, whole, wrong_type};
+use super::function::{Function, flag};
 use super::makers::{ListMaker, TextMaker, text};
-use super::strings::split_characters;
+use super::strings::{parts_max, split_characters};
 use crate::evaluate::{Matches, captures, is_match};
 use crate::query_run::QueryRun;
 use crate::regex_cache::CompiledRegex;
@@ -161,15 +161,10 @@ fn replace(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 }
 
 fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let limit = arguments.get(3);
+    let Some(most) = parts_max(run, limit, "REGEX_SPLIT")? else { return Ok(Value::Null) };
     let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
         return Ok(Value::Null);
-    };
-    let most = match arguments.get(3) {
-        Some(most) => match usize::try_from(whole(most)) {
-            Ok(most) => most,
-            Err(_) => return wrong_type(run, "REGEX_SPLIT"),
-        },
-        None => usize::MAX,
     };
     let own = text(run, &arguments[0])?;
     if text(run, &arguments[1])?.is_empty() {
@@ -187,9 +182,9 @@ fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         if expression.groups() > 1 {
             // The captured groups are part of the result.
             let captures = captures(&expression, &own, found)?;
-            for group in captures.iter().skip(1).flatten() {
+            for group in captures.iter().skip(1) {
                 if parts.len() < most {
-                    parts.push_text(&own[group.range()])?;
+                    parts.push_text(group.map_or("", |group| &own[group.range()]))?;
                 }
             }
         }

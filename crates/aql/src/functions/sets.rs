@@ -12,15 +12,15 @@ use crate::query_run::QueryRun;
 pub(super) const FUNCTIONS: &[Function] = &[
     typed!(all_are_arrays, "UNION", 2, ARGUMENTS_MAX, union),
     typed!(all_are_arrays, "UNION_DISTINCT", 2, ARGUMENTS_MAX, union_distinct),
-    typed!(all_are_arrays, "INTERSECTION", 2, ARGUMENTS_MAX, intersection),
-    typed!(all_are_arrays, "OUTERSECTION", 2, ARGUMENTS_MAX, outersection),
+    typed!(no_array: all_are_arrays, "INTERSECTION", 2, ARGUMENTS_MAX, intersection),
+    typed!(no_array: all_are_arrays, "OUTERSECTION", 2, ARGUMENTS_MAX, outersection),
     typed!(all_are_arrays, "MINUS", 2, ARGUMENTS_MAX, minus),
-    typed!(first_is_array, "UNIQUE", 1, 1, unique),
-    typed!(first_is_array, "SORTED", 1, 1, sorted),
-    typed!(first_is_array, "SORTED_UNIQUE", 1, 1, sorted_unique),
-    typed!(first_is_array, "COUNT_DISTINCT", 1, 1, count_distinct),
-    typed!(first_is_array, "COUNT_UNIQUE", 1, 1, count_distinct, "COUNT_DISTINCT"),
-    typed!(all_are_arrays, "JACCARD", 2, 2, jaccard),
+    typed!(no_array: first_is_array, "UNIQUE", 1, 1, unique),
+    typed!(no_array: first_is_array, "SORTED", 1, 1, sorted),
+    typed!(no_array: first_is_array, "SORTED_UNIQUE", 1, 1, sorted_unique),
+    typed!(no_array: first_is_array, "COUNT_DISTINCT", 1, 1, count_distinct),
+    typed!(no_array: first_is_array, "COUNT_UNIQUE", 1, 1, count_distinct, "COUNT_DISTINCT"),
+    typed!(no_array: all_are_arrays, "JACCARD", 2, 2, jaccard),
 ];
 
 /// The members of the set whose marks `stays` accepts.

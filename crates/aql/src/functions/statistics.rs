@@ -4,38 +4,62 @@ use std::cmp::Ordering;
 
 use pellucid_value::{Number, Ref, Value};
 
-use super::function::{Function, elements_of, typed, wrong_type};
+use super::function::{Function, elements_of, no_array, typed, wrong_type};
 use super::makers::room_for;
 use super::value_set::{compare, sort_numbers};
-use crate::Result;
 use crate::query_run::QueryRun;
+use crate::{Result, number};
+
+/// A function of an array, which is its only argument. `$warned_as` is as in `typed`.
+macro_rules! of_array {
+    ($name:literal, $body:expr) => {
+        of_array!($name, $body, $name)
+    };
+    ($name:literal, $body:expr, $warned_as:literal) => {
+        typed!(no_array: first_is_array, $name, 1, 1, $body, $warned_as)
+    };
+}
+
+/// A function with the body `variance`.
+macro_rules! variance_of {
+    ($name:literal, $missing:literal, $is_root:literal, $warned_as:literal) => {
+        of_array!(
+            $name,
+            |run, arguments| variance(run, arguments, $missing, $is_root, $warned_as),
+            $warned_as
+        )
+    };
+}
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::pure("SUM", 1, 1, sum),
-    Function::pure("PRODUCT", 1, 1, product),
-    typed!(first_is_array, "MIN", 1, 1, |run, arguments| extreme(run, arguments, true)),
-    typed!(first_is_array, "MAX", 1, 1, |run, arguments| extreme(run, arguments, false)),
-    Function::pure("AVG", 1, 1, average),
-    Function::pure("AVERAGE", 1, 1, average),
-    Function::pure("MEDIAN", 1, 1, median),
-    Function::pure("PERCENTILE", 2, 3, percentile),
-    Function::pure("VARIANCE", 1, 1, |run, arguments| variance(run, arguments, 0, false)),
-    Function::pure("VARIANCE_POPULATION", 1, 1, |run, arguments| {
-        variance(run, arguments, 0, false)
-    }),
-    Function::pure("VARIANCE_SAMPLE", 1, 1, |run, arguments| variance(run, arguments, 1, false)),
-    Function::pure("STDDEV", 1, 1, |run, arguments| variance(run, arguments, 0, true)),
-    Function::pure("STDDEV_POPULATION", 1, 1, |run, arguments| variance(run, arguments, 0, true)),
-    Function::pure("STDDEV_SAMPLE", 1, 1, |run, arguments| variance(run, arguments, 1, true)),
+    of_array!("SUM", sum),
+    of_array!("PRODUCT", product),
+    of_array!("MIN", |run, arguments| extreme(run, arguments, true)),
+    of_array!("MAX", |run, arguments| extreme(run, arguments, false)),
+    of_array!("AVG", average, "AVERAGE"),
+    of_array!("AVERAGE", average),
+    of_array!("MEDIAN", median),
+    typed!(no_array: first_is_array, "PERCENTILE", 2, 3, percentile),
+    variance_of!("VARIANCE", 0, false, "VARIANCE_POPULATION"),
+    variance_of!("VARIANCE_POPULATION", 0, false, "VARIANCE_POPULATION"),
+    variance_of!("VARIANCE_SAMPLE", 1, false, "VARIANCE_SAMPLE"),
+    variance_of!("STDDEV", 0, true, "STDDEV_POPULATION"),
+    variance_of!("STDDEV_POPULATION", 0, true, "STDDEV_POPULATION"),
+    variance_of!("STDDEV_SAMPLE", 1, true, "STDDEV_SAMPLE"),
 ];
+
+/// Returns null, with the warning that an element of an array is no number.
+fn no_number(run: &mut QueryRun, name: &str) -> Result<Value> {
+    let message = format!("in function '{name}()': invalid arithmetic value");
+    run.warn_null(number::INVALID_ARITHMETIC_VALUE, message)
+}
 
 /// Calls `add` with the numbers of an array, without nulls. Returns false if there are other
 /// values.
 fn numbers(run: &mut QueryRun, list: &Value, mut add: impl FnMut(Number)) -> Result<bool> {
-    let Some(elements) = list.view().as_array() else { return Ok(false) };
-    for element in elements.iter() {
+    for element in list.each() {
         run.tick()?;
-        match element {
+        match element.view() {
             Ref::Null => {}
             Ref::Number(number) => add(number),
             _ => return Ok(false),
@@ -58,16 +82,14 @@ fn sum(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         whole = whole.and_then(|whole| whole.checked_add(number.wide()?));
     })?;
     if !are_numbers {
-        return wrong_type(run, "SUM");
+        return Ok(Value::Null);
     }
     Ok(whole.map_or(Value::from(sum), |whole| Value::number(Number::from_wide(whole))))
 }
 
 fn product(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    match doubles(run, &arguments[0])? {
-        Some(numbers) => Ok(Value::from(numbers.iter().product::<f64>())),
-        None => wrong_type(run, "PRODUCT"),
-    }
+    let numbers = doubles(run, &arguments[0])?;
+    Ok(numbers.map_or(Value::Null, |numbers| Value::from(numbers.iter().product::<f64>())))
 }
 
 fn extreme(run: &mut QueryRun, arguments: &[Value], is_least: bool) -> Result<Value> {
@@ -94,12 +116,12 @@ fn average(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     match doubles(run, &arguments[0])? {
         Some(numbers) if numbers.is_empty() => Ok(Value::Null),
         Some(numbers) => Ok(Value::from(numbers.iter().sum::<f64>() / numbers.len() as f64)),
-        None => wrong_type(run, "AVERAGE"),
+        None => no_array(run, "AVERAGE"),
     }
 }
 
 fn median(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let Some(mut numbers) = doubles(run, &arguments[0])? else { return wrong_type(run, "MEDIAN") };
+    let Some(mut numbers) = doubles(run, &arguments[0])? else { return no_number(run, "MEDIAN") };
     sort_numbers(&mut numbers, run)?;
     let middle = numbers.len() / 2;
     Ok(match numbers.len() {
@@ -110,9 +132,6 @@ fn median(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 }
 
 fn percentile(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let Some(mut numbers) = doubles(run, &arguments[0])? else {
-        return wrong_type(run, "PERCENTILE");
-    };
     let percent = match arguments[1].view() {
         Ref::Number(number) => number.to_double(),
         _ => f64::NAN,
@@ -122,9 +141,12 @@ fn percentile(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         Some(Some("interpolation")) => true,
         _ => return wrong_type(run, "PERCENTILE"),
     };
-    if !(percent > 0.0 && percent <= 100.0) {
+    if !(0.0..=100.0).contains(&percent) {
         return wrong_type(run, "PERCENTILE");
     }
+    let Some(mut numbers) = doubles(run, &arguments[0])? else {
+        return no_number(run, "PERCENTILE");
+    };
     sort_numbers(&mut numbers, run)?;
     let Some(last) = numbers.last().copied() else { return Ok(Value::Null) };
     // The products are divided last, because a hundredth is not exact.
@@ -139,20 +161,22 @@ fn percentile(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         return Ok(Value::from(last));
     }
     if rank == 0 {
-        return Ok(Value::Null);
+        return Ok(Value::from(numbers[0]));
     }
     let (below, above) = (numbers[rank - 1], numbers[rank]);
     Ok(Value::from(below + place.fract() * (above - below)))
 }
 
-/// The variance, or its square root. The divisor is the number of values minus `missing`.
+/// The variance, or its square root. The divisor is the number of values minus `missing`. A warning
+/// has the function's `name`.
 fn variance(
     run: &mut QueryRun,
     arguments: &[Value],
     missing: usize,
     is_root: bool,
+    name: &str,
 ) -> Result<Value> {
-    let Some(numbers) = doubles(run, &arguments[0])? else { return wrong_type(run, "VARIANCE") };
+    let Some(numbers) = doubles(run, &arguments[0])? else { return no_number(run, name) };
     if numbers.len() <= missing {
         return Ok(Value::Null);
     }

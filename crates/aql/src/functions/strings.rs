@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use pellucid_value::{Kind, Value};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, given, is_array, limit, whole, wrong_type,
+    ARGUMENTS_MAX, Function, elements_of, flag, given, is_array, is_object, natural, whole,
+    wrong_type,
 };
 use super::makers::{ListMaker, STEP_BYTES, TextMaker, part_of, room_for, text};
 use super::search::{Searcher, find, find_last};
@@ -25,7 +26,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("CONTAINS", 2, 3, contains),
     Function::pure("FIND_FIRST", 2, 4, |run, arguments| found(run, arguments, find)),
     Function::pure("FIND_LAST", 2, 4, |run, arguments| found(run, arguments, find_last)),
-    Function::pure("STARTS_WITH", 2, 3, starts_with),
+    Function::pure("STARTS_WITH", 2, 4, starts_with),
     Function::pure("LIKE", 2, 3, |run, arguments| {
         let (own, pattern) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
         like(&own, &pattern, flag(arguments, 2), run).map(Value::Bool)
@@ -138,28 +139,34 @@ fn found(run: &mut QueryRun, arguments: &[Value], search: SearchFunction) -> Res
 
 fn starts_with(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let Some(own) = arguments[0].as_str() else { return wrong_type(run, "STARTS_WITH") };
-    if !is_array(&arguments[1]) {
-        return Ok(Value::Bool(own.starts_with(&*text(run, &arguments[1])?)));
+    if let Some(prefix) = arguments[1].as_str() {
+        return Ok(Value::Bool(own.starts_with(prefix)));
     }
-    let least = arguments.get(2).map_or(1, whole);
-    let mut found = 0;
-    for prefix in arguments[1].each() {
-        let prefix = text(run, &prefix)?;
+    let least = arguments.get(2).map_or(Some(1), natural);
+    let Some(mut missing) = least.filter(|_| is_array(&arguments[1])) else {
+        return wrong_type(run, "STARTS_WITH");
+    };
+    // As in ArangoDB, elements that cannot change the result may be of any type.
+    if missing > elements_of(&arguments[1]) {
+        return Ok(Value::Bool(false));
+    }
+    let mut prefixes = arguments[1].each();
+    while missing > 0 {
+        let Some(prefix) = prefixes.next() else { return Ok(Value::Bool(false)) };
+        let Some(prefix) = prefix.as_str() else { return wrong_type(run, "STARTS_WITH") };
         run.tick_by(1 + prefix.len().min(own.len()) / STEP_BYTES)?;
-        found += i64::from(own.starts_with(&*prefix));
+        missing -= usize::from(own.starts_with(prefix));
     }
-    Ok(Value::Bool(found >= least))
+    Ok(Value::Bool(true))
 }
 
 fn trim(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     match arguments.get(1) {
-        Some(side) if side.kind() == Kind::Number => match whole(side) {
-            0 => trimmed(run, &arguments[..1], true, true),
-            1 => trimmed(run, &arguments[..1], true, false),
-            2 => trimmed(run, &arguments[..1], false, true),
-            _ => wrong_type(run, "TRIM"),
-        },
-        _ => trimmed(run, arguments, true, true),
+        Some(set) if set.kind() == Kind::String => trimmed(run, arguments, true, true),
+        Some(side) if side.kind() == Kind::Number => {
+            trimmed(run, &arguments[..1], whole(side) != 2, whole(side) != 1)
+        }
+        _ => trimmed(run, &arguments[..1], true, true),
     }
 }
 
@@ -222,7 +229,25 @@ pub(super) fn split_characters(run: &mut QueryRun, own: &str, most: usize) -> Re
     parts.finish()
 }
 
+/// The most parts of a split: a number, or all if no limit is given. `None` if the result is null,
+/// with a warning unless the limit is a negative number.
+pub(super) fn parts_max(
+    run: &mut QueryRun,
+    limit: Option<&Value>,
+    name: &str,
+) -> Result<Option<usize>> {
+    match limit {
+        None => Ok(Some(usize::MAX)),
+        Some(limit) if limit.kind() == Kind::Number => Ok(natural(limit)),
+        Some(_) => wrong_type(run, name).map(|_| None),
+    }
+}
+
 fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(most) = parts_max(run, arguments.get(2), "SPLIT")? else { return Ok(Value::Null) };
+    if arguments.get(1).is_some_and(is_object) {
+        return wrong_type(run, "SPLIT");
+    }
     let own = text(run, &arguments[0])?;
     let Some(separators) = given(arguments, 1) else {
         let mut parts = ListMaker::new(run);
@@ -236,7 +261,6 @@ fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     } else {
         separating.push(separators.clone());
     }
-    let Some(most) = limit(arguments, 2) else { return wrong_type(run, "SPLIT") };
     let mut texts = room_for(run, separating.len())?;
     for separator in &separating {
         texts.push(text(run, separator)?);
@@ -292,8 +316,11 @@ fn repeat(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
 }
 
 fn to_char(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let code = u32::try_from(whole(&arguments[0])).ok().and_then(char::from_u32);
-    code.map_or(Ok(Value::Null), |character| part_of(run, character.encode_utf8(&mut [0; 4])))
+    let code = natural(&arguments[0]).and_then(|code| u32::try_from(code).ok());
+    match code.and_then(char::from_u32) {
+        Some(character) => part_of(run, character.encode_utf8(&mut [0; 4])),
+        None => wrong_type(run, "TO_CHAR"),
+    }
 }
 
 /// The characters of a text.

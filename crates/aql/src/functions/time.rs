@@ -1,5 +1,7 @@
 //! Conversion between dates and milliseconds since 1970 (proleptic Gregorian calendar, UTC).
 
+use std::ops::RangeInclusive;
+
 use pellucid_clock::CalendarDate;
 
 /// The milliseconds of a day.
@@ -85,80 +87,101 @@ impl DateTime {
 /// The most bytes of a date that is parsed.
 const DATE_BYTES_MAX: usize = 64;
 
+/// The most digits of a year.
+const YEAR_DIGITS_MAX: usize = 6;
+
 /// Parses an ISO 8601 date such as `2020-08-29T16:30:05.123+02:00`. All parts but the year are
 /// optional.
 pub(super) fn parse(text: &str) -> Option<i64> {
-    let text = text.trim();
-    if text.len() > DATE_BYTES_MAX {
+    let mut rest = text.trim();
+    if rest.len() > DATE_BYTES_MAX {
         return None;
     }
-    let (date, time) = match text.split_once(['T', 't', ' ']) {
-        Some((date, time)) => (date, Some(time)),
-        None => (text.strip_suffix(['Z', 'z']).unwrap_or(text), None),
-    };
-    let (sign, date) = match date.strip_prefix('-') {
-        Some(date) => (-1, date),
-        None => (1, date.strip_prefix('+').unwrap_or(date)),
-    };
-    let mut parts = date.split('-');
-    let year = sign * digits(parts.next()?, 1, 6)?;
-    let month = parts.next().map_or(Some(1), |part| digits(part, 1, 2))?;
-    let day = parts.next().map_or(Some(1), |part| digits(part, 1, 2))?;
-    // The excess days of a shorter month carry over to the next month.
-    let is_date = parts.next().is_none() && (1..=12).contains(&month) && (1..=31).contains(&day);
-    let midnight = is_date.then(|| days_of(year, month, day) * DAY_MS)?;
-    match time {
-        Some(time) => Some(midnight + time_of_day(time)?),
-        None => Some(midnight),
-    }
-}
-
-/// Parses a number of `least` to `most` digits.
-fn digits(text: &str, least: usize, most: usize) -> Option<i64> {
-    let fits =
-        (least..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    if fits { text.parse().ok() } else { None }
-}
-
-/// Parses a time with an optional offset. Returns the milliseconds since midnight UTC.
-fn time_of_day(text: &str) -> Option<i64> {
-    let (time, offset) = match text.find(['Z', 'z', '+', '-']) {
-        Some(at) => (&text[..at], offset(&text[at..])?),
-        None => (text, 0),
-    };
-    let mut parts = time.split(':');
-    let hour = digits(parts.next()?, 1, 2)?;
-    let minute = digits(parts.next()?, 1, 2)?;
-    let (second, millisecond) = match parts.next() {
-        None => (0, 0),
-        Some(part) => {
-            let (second, fraction) = part.split_once('.').unwrap_or((part, "0"));
-            // Digits beyond milliseconds are cut off.
-            digits(fraction, 1, 9)?;
-            let fraction: String = fraction.chars().chain("00".chars()).take(3).collect();
-            (digits(second, 1, 2)?, digits(&fraction, 3, 3)?)
+    take(&mut rest, &['+']);
+    let year = number(&mut rest, YEAR_DIGITS_MAX, 0..=9999)?;
+    let (mut month, mut day) = (1, 1);
+    if take(&mut rest, &['-']) {
+        month = number(&mut rest, 2, 1..=12)?;
+        if take(&mut rest, &['-']) {
+            // The excess days of a shorter month carry over to the next month.
+            day = number(&mut rest, 2, 1..=31)?;
         }
-    };
-    if parts.next().is_some() || hour > 24 || minute > 59 || second > 59 {
-        return None;
     }
-    Some(hour * 3_600_000 + minute * 60_000 + second * 1000 + millisecond - offset)
+    let mut moment = days_of(year, month, day) * DAY_MS;
+    if take(&mut rest, &['T', ' ']) {
+        moment += time_of_day(&mut rest)?;
+    }
+    moment -= offset(&mut rest)?;
+    rest.is_empty().then_some(moment)
 }
 
-/// Parses an offset such as `Z`, `+02:00`, `-0130` or `+02`. Returns its milliseconds.
-fn offset(text: &str) -> Option<i64> {
-    if text.eq_ignore_ascii_case("Z") {
-        return Some(0);
+/// Takes one of these characters off the front of a text. Returns false if there is none.
+pub(super) fn take(rest: &mut &str, characters: &[char]) -> bool {
+    match rest.strip_prefix(characters) {
+        Some(after) => {
+            *rest = after;
+            true
+        }
+        None => false,
     }
-    let sign = if text.starts_with('-') { -1 } else { 1 };
-    let rest: String = text[1..].chars().filter(|character| *character != ':').take(5).collect();
-    // The rest may have characters of several bytes, so it must not be cut at arbitrary bytes.
-    let (hours, minutes) = match (rest.get(..2), rest.get(2..)) {
-        (Some(hours), Some("")) => (digits(hours, 2, 2)?, 0),
-        (Some(hours), Some(minutes)) => (digits(hours, 2, 2)?, digits(minutes, 2, 2)?),
-        _ => return None,
+}
+
+/// Takes all digits off the front of a text; `None` unless there are 1 to `most`.
+fn digits<'t>(rest: &mut &'t str, most: usize) -> Option<&'t str> {
+    let count = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, after) = rest.split_at(count);
+    *rest = after;
+    (1..=most).contains(&count).then_some(digits)
+}
+
+/// Takes a number of at most `most` digits off the front of a text.
+pub(super) fn number(rest: &mut &str, most: usize, range: RangeInclusive<i64>) -> Option<i64> {
+    digits(rest, most)?.parse::<i64>().ok().filter(|number| range.contains(number))
+}
+
+/// Takes the digits behind a decimal point off the front of a text. Returns the thousandths;
+/// further digits are cut off.
+pub(super) fn thousandths(rest: &mut &str, most: usize) -> Option<i64> {
+    let (mut thousandths, mut unit) = (0, 100);
+    for digit in digits(rest, most)?.bytes() {
+        thousandths += unit * i64::from(digit - b'0');
+        unit /= 10;
+    }
+    Some(thousandths)
+}
+
+/// Takes a time off the front of a text. Returns the milliseconds since midnight.
+fn time_of_day(rest: &mut &str) -> Option<i64> {
+    let mut time = number(rest, 2, 0..=23)? * 3_600_000;
+    if !take(rest, &[':']) {
+        return None;
+    }
+    time += number(rest, 2, 0..=59)? * 60_000;
+    if take(rest, &[':']) {
+        time += number(rest, 2, 0..=59)? * 1000;
+        if take(rest, &['.']) {
+            time += thousandths(rest, DATE_BYTES_MAX)?;
+        }
+    }
+    Some(time)
+}
+
+/// Takes an offset such as `Z` or `+02:00`, if there is one, off the front of a text. Returns its
+/// milliseconds.
+fn offset(rest: &mut &str) -> Option<i64> {
+    let sign = if take(rest, &['+']) {
+        1
+    } else if take(rest, &['-']) {
+        -1
+    } else {
+        take(rest, &['Z', 'z']);
+        return Some(0);
     };
-    Some(sign * (hours * 3_600_000 + minutes * 60_000))
+    let hours = number(rest, 2, 0..=23)?;
+    if !take(rest, &[':']) {
+        return None;
+    }
+    Some(sign * (hours * 3_600_000 + number(rest, 2, 0..=59)? * 60_000))
 }
 
 #[cfg(test)]
@@ -169,7 +192,7 @@ mod tests {
 
     #[test]
     fn moments_and_their_parts_agree() {
-        for days in (-800_000..800_000).step_by(97) {
+        for days in (-719_000..800_000).step_by(97) {
             let parts = DateTime::of(days * DAY_MS + 12_345);
             assert_eq!(parts.milliseconds(), days * DAY_MS + 12_345);
             assert_eq!(parse(&parts.iso()), Some(days * DAY_MS + 12_345), "{parts:?}");
@@ -189,13 +212,15 @@ mod tests {
             ("2020-03-15 10:00", 10 * 3_600_000),
             ("2020-3-15T01:00:00.5Z", 3_600_500),
             ("2020-03-15Z", 0),
+            ("+2020-03-15-01:30", 5_400_000),
             ("2020-02-31", -13 * DAY_MS),
         ] {
             assert_eq!(parse(text), Some(day + after), "{text}");
         }
-        for text in
-            ["", "2020-13-01", "2020-02-32", "abc", "2020-01-01T25:00", "2020-01-01T1:2:3:4"]
-        {
+        for text in [
+            "", "-2020", "10000", "2020-13-01", "2020-02-32", "abc", "2020-01-01T24:00",
+            "2020-01-01T1:2:3:4", "2020-01-01T1:2:3.", "2020-01-01T10:00+02", "2020-01-01+24:00",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -1,8 +1,8 @@
 //! Functions that cast values and check their types.
 
-use pellucid_value::{Kind, Value, to_number};
+use pellucid_value::{Kind, Ref, Value, to_number};
 
-use super::function::{ARGUMENTS_MAX, Function, is_array, is_object};
+use super::function::{ARGUMENTS_MAX, Function, is_array, is_object, wrong_type};
 use super::makers::{ListMaker, TextMaker};
 use super::value_set::compare;
 use crate::Result;
@@ -85,9 +85,13 @@ pub fn is_document_key(key: &[u8]) -> bool {
 
 fn in_range(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     use std::cmp::Ordering::{Equal, Greater, Less};
+    let (Ref::Bool(with_low), Ref::Bool(with_high)) = (arguments[3].view(), arguments[4].view())
+    else {
+        return wrong_type(run, "IN_RANGE");
+    };
     let low = compare(arguments[0].view(), arguments[1].view(), run)?;
     let high = compare(arguments[0].view(), arguments[2].view(), run)?;
-    let above = low == Greater || (low == Equal && arguments[3].is_true());
-    let below = high == Less || (high == Equal && arguments[4].is_true());
+    let above = low == Greater || (low == Equal && with_low);
+    let below = high == Less || (high == Equal && with_high);
     Ok(Value::Bool(above && below))
 }

@@ -226,6 +226,8 @@ pub(crate) struct Expansion<E = Expression> {
 #[derive(Clone, Debug)]
 pub(crate) struct ArrayPredicate<E = Expression> {
     pub(crate) list: E,
+    /// The number of question marks: the levels of nested arrays that are flattened.
+    pub(crate) levels: usize,
     pub(crate) quantifier: Option<Quantifier<E>>,
     /// `[? 2..3 FILTER …]`, or a single number.
     pub(crate) count: Option<E>,

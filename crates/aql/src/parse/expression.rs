@@ -122,6 +122,12 @@ fn operator_at(parser: &Parser<'_>, distance: usize) -> Option<(BinaryOperator, 
             Token::Keyword(Keyword::Like) => {
                 return Some((BinaryOperator::NotLike, power::EQUALITY, 2));
             }
+            Token::Sign(Sign::Regex) => {
+                return Some((BinaryOperator::NotRegex, power::EQUALITY, 2));
+            }
+            Token::Sign(Sign::NotRegex) => {
+                return Some((BinaryOperator::Regex, power::EQUALITY, 2));
+            }
             _ => return None,
         },
         _ => return None,

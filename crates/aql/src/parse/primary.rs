@@ -28,7 +28,7 @@ pub(super) fn parse_value(parser: &mut Parser<'_>) -> Result<Expression> {
                     Expression::Expansion(Box::new(Expansion { list, ..expansion }))
                 });
                 is_expanding = true;
-            } else if parser.take_sign(Sign::Question) {
+            } else if *parser.peek() == Token::Sign(Sign::Question) {
                 let question = parser.within(|parser| parser.apart(parse_question))?;
                 value = within_each(value, is_expanding, |list| {
                     Expression::Question(Box::new(ArrayPredicate { list, ..question }))
@@ -99,14 +99,18 @@ fn parse_expansion(parser: &mut Parser<'_>) -> Result<Expansion> {
     Ok(expansion)
 }
 
-/// Parses the content of `[?…]`.
+/// Parses the content of `[?…]`, from the question marks on.
 fn parse_question(parser: &mut Parser<'_>) -> Result<ArrayPredicate> {
     let mut question = ArrayPredicate {
         list: Expression::Constant(Value::Null),
+        levels: 0,
         quantifier: None,
         count: None,
         filter: None,
     };
+    while parser.take_sign(Sign::Question) {
+        question.levels += 1;
+    }
     match parser.peek() {
         Token::Keyword(Keyword::All) => question.quantifier = Some(Quantifier::All),
         Token::Keyword(Keyword::Any) => question.quantifier = Some(Quantifier::Any),

@@ -126,7 +126,13 @@ fn parse_sort(parser: &mut Parser<'_>) -> Result<Statement> {
                 parser.next();
                 Direction::Descending
             }
-            Token::Bind(_) | Token::String(_) => Direction::Computed(parser.expression()?),
+            Token::Bind(_)
+            | Token::String(_)
+            | Token::Integer(_)
+            | Token::Double(_)
+            | Token::Keyword(Keyword::True | Keyword::False | Keyword::Null) => {
+                Direction::Computed(parser.expression()?)
+            }
             _ => Direction::Ascending,
         };
         keys.push(SortKey { value, direction });

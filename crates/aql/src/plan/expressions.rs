@@ -20,10 +20,23 @@ const NAME_BYTES: usize = 2 * size_of::<Arc<str>>() + 2 * size_of::<usize>();
 
 /// Plans an expression.
 pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression) -> Result<Code> {
-    builder.run.tick()?;
     let before_bytes = builder.run.memory.passing_bytes();
+    let code = plan_unfolded(builder, expression)?;
+    fold(code, before_bytes, &mut builder.run)
+}
+
+/// Plans an expression whose elements are counted instead of kept, if it is a range.
+pub(super) fn plan_counted(builder: &mut Builder<'_>, expression: &Expression) -> Result<Code> {
+    let before_bytes = builder.run.memory.passing_bytes();
+    let code = plan_unfolded(builder, expression)?;
+    if code.range().is_some() { Ok(code) } else { fold(code, before_bytes, &mut builder.run) }
+}
+
+/// Plans an expression, whose operands are folded, but not the expression itself.
+fn plan_unfolded(builder: &mut Builder<'_>, expression: &Expression) -> Result<Code> {
+    builder.run.tick()?;
     builder.run.memory.take(size_of::<Code>())?;
-    let code = match expression {
+    Ok(match expression {
         Expression::Constant(value) => Code::Constant(value.clone()),
         Expression::Bind(name) => Code::Constant(builder.binds.fix(name)),
         Expression::CollectionBind(name) => {
@@ -75,8 +88,7 @@ pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression
         Expression::Array(elements) => Code::Array(plan_all(builder, elements)?),
         Expression::Object(members) => plan_object(builder, members)?,
         Expression::Subquery(query) => plan_subquery(builder, query)?,
-    };
-    fold(code, before_bytes, &mut builder.run)
+    })
 }
 
 fn plan_all(builder: &mut Builder<'_>, expressions: &[Expression]) -> Result<Vec<Code>> {
@@ -148,9 +160,10 @@ fn plan_question(builder: &mut Builder<'_>, question: &ArrayPredicate) -> Result
         Some(quantifier) => Some(plan_quantifier(builder, quantifier)?),
         None => None,
     };
-    let count = question.count.as_ref().map(|count| plan_expression(builder, count)).transpose()?;
+    let count = question.count.as_ref().map(|count| plan_counted(builder, count)).transpose()?;
     let filter = plan_within_brackets(builder, question.filter.as_ref())?;
-    Ok(Code::Question(Box::new(ArrayPredicate { list, quantifier, count, filter })))
+    let levels = question.levels;
+    Ok(Code::Question(Box::new(ArrayPredicate { list, levels, quantifier, count, filter })))
 }
 
 fn plan_quantifier(builder: &mut Builder<'_>, quantifier: &Quantifier) -> Result<Quantifier<Code>> {
@@ -214,7 +227,9 @@ fn plan_call(builder: &mut Builder<'_>, name: &str, arguments: &[Expression]) ->
                     let name = collection.name.into();
                     return Ok(Code::CollectionCount(collection.id, name));
                 }
-                "DOCUMENT" | "COLLECTION_COUNT" => Code::Constant(collection.name.into()),
+                "DOCUMENT" | "COLLECTION_COUNT" | "IS_SAME_COLLECTION" => {
+                    Code::Constant(collection.name.into())
+                }
                 _ => Code::CollectionContents(collection.id, collection.name.into()),
             },
             None => plan_expression(builder, argument)?,

@@ -374,6 +374,8 @@ fn by_element(
 fn excludes_null(access: &IndexAccess, is_value: &dyn Fn(&Code) -> bool) -> bool {
     let equal = access.matches.iter().all(|found| match found {
         Match::Equal(code) => is_value(code),
+        // The elements of a range are numbers.
+        Match::In(code) if code.range().is_some() => true,
         Match::In(code) => code
             .constant()
             .is_some_and(|list| list.elements().iter().all(|value| value.kind() != Kind::Null)),

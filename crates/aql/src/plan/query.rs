@@ -5,7 +5,7 @@ use pellucid_value::{Ref, Value, to_number};
 
 use super::builder::Builder;
 use super::collect::plan_collect;
-use super::expressions::{named_collection, plan_expression};
+use super::expressions::{named_collection, plan_counted, plan_expression};
 use super::filters::add_filter;
 use super::indexes::choose_indexes;
 use super::options::check_for_options;
@@ -84,7 +84,7 @@ fn plan_for(builder: &mut Builder<'_>, variable: &str, list: &Expression) -> Res
         let filter = Vec::new();
         return builder.push(NodeKind::EnumerateCollection { collection, slot, filter });
     }
-    let list = plan_expression(builder, list)?;
+    let list = plan_counted(builder, list)?;
     let slot = builder.declare(variable)?;
     builder.push(NodeKind::EnumerateList { list, slot })
 }
@@ -125,8 +125,8 @@ fn is_descending(builder: &mut Builder<'_>, direction: &Expression) -> Result<bo
     match code.constant().and_then(Value::as_str) {
         Some(text) if text.eq_ignore_ascii_case("asc") => Ok(false),
         Some(text) if text.eq_ignore_ascii_case("desc") => Ok(true),
-        _ => match code.constant().map(Value::view) {
-            Some(Ref::Bool(ascending)) => Ok(!ascending),
+        _ => match code.constant() {
+            Some(ascending) if ascending.as_str().is_none() => Ok(!ascending.is_true()),
             _ => {
                 let message = "sort direction must be ASC or DESC";
                 Err(QueryError::new(number::PARSE, message))

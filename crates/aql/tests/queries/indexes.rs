@@ -12,6 +12,8 @@ fn conditions_find_their_index() {
         ("FOR p IN people FILTER p._id == 'people/a' RETURN p", "Singleton Index Return"),
         ("FOR p IN people FILTER p._key < 'd' SORT p._key DESC RETURN p", "Singleton Index Return"),
         ("FOR p IN people FILTER p.nick == 'E' RETURN p", "Singleton Index Return"),
+        ("FOR p IN people FILTER p.nick IN 18..30 RETURN p", "Singleton Index Return"),
+        ("FOR p IN people FILTER p.nick IN RANGE(18, 30) RETURN p", "Singleton Index Return"),
         ("FOR p IN people FILTER p.nick == null RETURN p", "Singleton EnumerateCollection Return"),
         ("FOR p IN people FILTER p.nick < 'F' RETURN p", "Singleton EnumerateCollection Return"),
         ("FOR p IN people FILTER p.name == 'x' RETURN p", "Singleton EnumerateCollection Return"),

@@ -10,9 +10,14 @@ fn rows_flow_through_statements() {
         ("FOR i IN 1..3 RETURN i", "[1,2,3]"),
         ("FOR i IN 3..1 RETURN i", "[3,2,1]"),
         ("FOR i IN [] RETURN i", "[]"),
+        ("FOR i IN RANGE(1, 20000000) LIMIT 3 RETURN i", "[1,2,3]"),
+        ("FOR i IN RANGE(3, 1, null) RETURN i", "[3,2,1]"),
+        ("FOR i IN 1..2 SORT i false RETURN i", "[2,1]"),
+        ("FOR i IN 2..1 SORT i 1 RETURN i", "[1,2]"),
         ("FOR s IN [1..4] RETURN s", "[[1,2,3,4]]"),
         ("for i in 1..10 filter i % 2 == 0 sort i desc limit 1, 2 return i * 10", "[80,60]"),
         ("FOR i IN 1..4 LIMIT 2, null RETURN i", "[3,4]"),
+        ("FOR i IN 1..4 LIMIT LENGTH(RANGE(1, 3)) RETURN i", "[1,2,3]"),
         ("FOR i IN 1..3 FOR j IN i..3 LET k = i * j FILTER k > 2 RETURN k", "[3,4,6,9]"),
         ("FOR x IN [1, 1.0, '1', 1] RETURN DISTINCT x", "[1,\"1\"]"),
         ("LET a = 1, b = a + 1 RETURN [a, b]", "[[1,2]]"),
@@ -80,6 +85,7 @@ fn expressions_follow_the_rules_of_values() {
         ("'' || 'x'", "\"x\""),
         ("!'0'", "false"),
         ("null ? 1 : 2", "2"),
+        ("false ? REPLACE_NTH([], 3, 1) : 2", "2"),
         ("3 ? : 4", "3"),
         ("4 / 2", "2"),
         ("'3' + true", "4"),
@@ -93,6 +99,8 @@ fn expressions_follow_the_rules_of_values() {
         ("'abc' NOT LIKE 'b%'", "true"),
         ("'abc' =~ 'b'", "true"),
         ("'abc' !~ '^b'", "true"),
+        ("'abc' NOT =~ '^b'", "true"),
+        ("'abc' NOT !~ 'b'", "true"),
         ("'a' !~ null", "false"),
         ("'5' =~ 5", "true"),
         ("'a' !~ 5", "true"),
@@ -100,6 +108,7 @@ fn expressions_follow_the_rules_of_values() {
         ("[1, 2][5]", "null"),
         ("{a: {b: 1}}.a.b", "1"),
         ("{a: 1}['a']", "1"),
+        ("{'1': 'a'}[1.5]", "\"a\""),
         ("(5).x.y", "null"),
         ("[1, 2, 3] ALL > 0", "true"),
         ("[1, 2, 3] ANY == 2", "true"),
@@ -116,6 +125,13 @@ fn expressions_follow_the_rules_of_values() {
         ("[1, 2][* FILTER $CURRENT > 1]", "[2]"),
         ("[1, 2, 3][? ANY FILTER CURRENT > 2]", "true"),
         ("[1, 2, 3][? 2 FILTER CURRENT > 1]", "true"),
+        ("[1, 2, 3][? 2..99999999 FILTER CURRENT > 1]", "true"),
+        ("[1, 2, 3][? RANGE(2, 99999999) FILTER CURRENT > 1]", "true"),
+        ("[1][? -1 FILTER false]", "true"),
+        ("[1][? -2..-1 FILTER false]", "true"),
+        ("[[1, 2], [3]][?? FILTER CURRENT > 2]", "true"),
+        ("[[1, 2], [3]][?? ALL FILTER CURRENT > 1]", "false"),
+        ("null[?? NONE FILTER CURRENT]", "false"),
         ("null[? NONE FILTER CURRENT]", "false"),
         ("null[? ALL FILTER CURRENT]", "false"),
         ("null[? 0 FILTER CURRENT]", "false"),
@@ -224,6 +240,10 @@ fn errors_have_their_numbers() {
         ("LET a = 1 LET a = 2 RETURN a", number::VARIABLE_REDECLARED),
         ("FOR i IN null RETURN i", number::ARRAY_EXPECTED),
         ("RETURN FAIL('why')", number::FAIL_CALLED),
+        ("RETURN REPLACE_NTH([1, 2], null, 9)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN REPLACE_NTH([1], 4, 9)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN RANDOM_TOKEN(-1)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN COLLECTION_COUNT(5)", number::FUNCTION_ARGUMENT_TYPE),
         ("FOR i IN 1..2 LIMIT i RETURN i", number::PARSE),
         ("FOR i IN 1..2 LIMIT -1 RETURN i", number::NUMBER_OUT_OF_RANGE),
         (
@@ -242,6 +262,15 @@ fn errors_have_their_numbers() {
     ] {
         let text = format!("FOR i IN 1..3 {failing} FILTER i == 1 RETURN i");
         assert_eq!(fails(&text).number(), 1593, "{text}");
+    }
+    // A function that may fail stays behind the conditions before it.
+    for text in [
+        "FOR d IN [{list: [], a: [1]}] FOR n IN d.list \
+         FILTER n < 2 && REPLACE_NTH(d.a, 5, 0) != null RETURN 1",
+        "FOR p IN plain FOR n IN p.tags || [] \
+         FILTER n == 'z' && REPLACE_NTH(p.tags, 5, 0) != null RETURN 1",
+    ] {
+        assert_eq!(result(text), "[]", "{text}");
     }
     let error = fails("FOR i IN null RETURN i");
     assert!(error.to_string().contains("you provided a value of type 'null'"), "{error}");
@@ -289,9 +318,42 @@ fn invalid_operations_give_null_and_a_warning() {
     for (text, expected) in [
         ("RETURN 1 / 0", number::DIVISION_BY_ZERO),
         ("FOR i IN [0] RETURN 1 % i", number::DIVISION_BY_ZERO),
-        ("RETURN FIRST('x')", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN FIRST('x')", number::ARRAY_EXPECTED),
+        ("RETURN REVERSE(1)", number::ARRAY_EXPECTED),
+        ("RETURN INTERSECTION([], 1)", number::ARRAY_EXPECTED),
+        ("RETURN SUM(1)", number::ARRAY_EXPECTED),
+        ("RETURN AVERAGE(['x'])", number::ARRAY_EXPECTED),
+        ("RETURN SLICE(1, 2)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN UNION([], 1)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN MEDIAN(['x'])", number::INVALID_ARITHMETIC_VALUE),
+        ("RETURN PERCENTILE(['x'], 50)", number::INVALID_ARITHMETIC_VALUE),
+        ("RETURN STDDEV(['x'])", number::INVALID_ARITHMETIC_VALUE),
         ("RETURN 'a' =~ '('", number::INVALID_REGEX),
+        ("RETURN STARTS_WITH('abc', null)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN STARTS_WITH('abc', ['x', 1])", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN STARTS_WITH('abc', ['a'], -1)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN BIT_AND(5)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN BIT_OR(1, null)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN IN_RANGE(3, 1, 5, 1, 1)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN TO_CHAR('65')", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN TO_CHAR(-1)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN SUBSTITUTE('abc', 'b', null)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN SUBSTITUTE('abc', 'b', 5)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN SUBSTITUTE('abc', ['b', 5])", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN SUBSTITUTE('abc', {b: 5})", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN SPLIT('a,b', ',', null)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN SPLIT('a', {})", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN REGEX_SPLIT('a', 'b', false, '1')", number::FUNCTION_ARGUMENT_TYPE),
         ("RETURN DATE_YEAR('nonsense')", number::INVALID_DATE_VALUE),
+        ("RETURN DATE_YEAR(null)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN DATE_YEAR(0, null)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN DATE_TRUNC(0, 'd', 5)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN DATE_FORMAT(0, '%d', null)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN DATE_DIFF(0, 1, 'd', 1)", number::FUNCTION_ARGUMENT_TYPE),
+        ("RETURN DATE_DIFF(0, 1, 'x')", number::INVALID_DATE_VALUE),
+        ("RETURN DATE_TRUNC(0, 'x')", number::INVALID_DATE_VALUE),
+        ("RETURN DATE_ADD(0, 1, 'x')", number::INVALID_DATE_VALUE),
+        ("RETURN DATE_ADD(0, 1, 2)", number::FUNCTION_ARGUMENT_TYPE),
     ] {
         let outcome = query(&people(), text);
         assert_eq!(outcome.result.to_json(), "[null]", "{text}");
@@ -299,6 +361,30 @@ fn invalid_operations_give_null_and_a_warning() {
         let options = QueryOptions { fail_on_warning: true, ..QueryOptions::default() };
         let error = run_with(&people(), text, "{}", options).err().unwrap();
         assert_eq!(error.number(), expected);
+    }
+    for text in [
+        "RETURN SUM(['x'])",
+        "RETURN PRODUCT(['x'])",
+        "RETURN SPLIT('a', ',', -1)",
+        "FOR i IN ['x'] COLLECT AGGREGATE a = STDDEV(i) RETURN a",
+        "FOR i IN ['x'] COLLECT AGGREGATE a = BIT_OR(i) RETURN a",
+    ] {
+        let options = QueryOptions { fail_on_warning: true, ..QueryOptions::default() };
+        let outcome = run_with(&people(), text, "{}", options).unwrap();
+        assert_eq!(outcome.result.to_json(), "[null]", "{text}");
+    }
+    for (function, name) in [
+        ("AVG", "AVERAGE"),
+        ("VARIANCE", "VARIANCE_POPULATION"),
+        ("VARIANCE_SAMPLE", "VARIANCE_SAMPLE"),
+        ("STDDEV", "STDDEV_POPULATION"),
+    ] {
+        for argument in ["['x']", "1"] {
+            let text = format!("RETURN {function}({argument})");
+            let options = QueryOptions { fail_on_warning: true, ..QueryOptions::default() };
+            let error = run_with(&people(), &text, "{}", options).err().unwrap();
+            assert!(error.to_string().contains(&format!("'{name}()'")), "{text}: {error}");
+        }
     }
     let outcome = run(&people(), "FOR i IN 1..100 RETURN i / 0").unwrap();
     assert_eq!(outcome.warnings.len(), 10, "no more are kept");

@@ -18,7 +18,7 @@ fn memory_is_bounded() {
         "FOR i IN 1..300 FILTER LENGTH([REPEAT('x', 90000 + i), REPEAT('x', 9000 + i)]) < 0 \
          RETURN 1",
         "FOR x IN (FOR i IN 1..10 RETURN i)[* RETURN REPEAT('x', 20000 + CURRENT)] RETURN 1",
-        "FOR i IN 1..10 FOR x IN RANGE(i, 100000) FILTER x < 0 RETURN 1",
+        "FOR i IN 1..10 FOR x IN RANGE(i, 100000, 1) FILTER x < 0 RETURN 1",
         "RETURN LENGTH(UNION(RANGE(1, 3000), RANGE(2, 3000)))",
         "FOR i IN 1..100000 RETURN DISTINCT i",
         "FOR i IN 1..100000 COLLECT j = i RETURN j",
@@ -47,8 +47,8 @@ fn freed_memory_does_not_count() {
         "FOR i IN 1..100000 LET x = [i, i] FILTER x == [] RETURN x",
         "FOR i IN 1..1000 LET x = REPEAT('x', 100 + i % 7) RETURN LENGTH(x)",
         "FOR i IN 1..2000 RETURN LENGTH(FOR j IN 1..100 SORT -j LIMIT 50 RETURN j)",
-        "FOR i IN 1..2000 FOR x IN RANGE(i, i + 10) FILTER x < 0 RETURN x",
-        "FOR i IN 1..2000 RETURN FIRST(FOR x IN RANGE(i, i + 100) LIMIT 1 RETURN x)",
+        "FOR i IN 1..2000 FOR x IN RANGE(i, i + 10, 1) FILTER x < 0 RETURN x",
+        "FOR i IN 1..2000 RETURN FIRST(FOR x IN RANGE(i, i + 100, 1) LIMIT 1 RETURN x)",
         "FOR i IN 1..1000 FOR p IN plain FILTER p.age == REPEAT('a', 9000 + i) RETURN p",
         "FOR i IN 1..1000 FOR p IN people FILTER p.age == REPEAT('a', 9000 + i) RETURN p",
         "FOR i IN 1..1000 RETURN LENGTH(people)",
@@ -176,6 +176,9 @@ fn full_count_counts_the_rows_beyond_the_limit() {
 fn results_that_would_be_too_long_are_refused() {
     for text in [
         "RETURN LENGTH(1..100000000000)",
+        "RETURN LENGTH(RANGE(1, 100000000000))",
+        "RETURN LENGTH(RANGE(0, 1, 1e-9))",
+        "RETURN LENGTH(REPLACE_NTH([], 10000000, 1, 0))",
         "RETURN LENGTH(REPEAT('x', 1000000000))",
         "FOR p IN people FILTER p.age IN 1..100001 RETURN p",
     ] {
