@@ -215,6 +215,7 @@ impl Changes {
     }
 
     /// Checks that a document that is absent was not removed by another writer after the snapshot.
+    /// Only a store in this process has snapshots of the past.
     ///
     /// # Errors
     /// 1200 if it was; errors of the store.
@@ -223,7 +224,8 @@ impl Changes {
         store_key: &[u8],
         timeline: &mut Timeline,
     ) -> Result<()> {
-        let Some(snapshot) = &self.snapshot else { return Ok(()) };
+        let is_local = self.storage.store().local().is_some();
+        let Some(snapshot) = self.snapshot.as_ref().filter(|_| is_local) else { return Ok(()) };
         let is_own = self.changed(store_key).is_some();
         if !is_own && snapshot.get(self.storage.table(), store_key, timeline)?.is_some() {
             return Err(DocumentError::write_conflict());

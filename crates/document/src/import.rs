@@ -10,7 +10,7 @@ use pellucid_budget::{Budget, Share};
 use pellucid_store::Acknowledgement;
 use pellucid_value::json::{Parser, parse_packed, to_string};
 use pellucid_value::packed::{self, Builder};
-use pellucid_value::{DuplicateRule, ObjectRef, Ref};
+use pellucid_value::{DuplicateRule, Number, ObjectRef, Ref};
 
 use crate::attempt::attempt_to_end;
 use crate::changes::{CHANGE_BYTES, TRANSACTION_BYTES_MAX};
@@ -351,10 +351,13 @@ impl Import<'_> {
                 "_to" => options.to_prefix.as_deref(),
                 _ => None,
             };
+            let prefix = prefix.map(|prefix| prefix.trim_end_matches('/'));
             builder.name(name);
             match (prefix, value) {
+                (Some(prefix), Ref::Number(Number::Int(0..) | Number::Uint(_))) => {
+                    builder.string(&format!("{prefix}/{}", to_string(value)));
+                }
                 (Some(prefix), Ref::String(end)) => {
-                    let prefix = prefix.trim_end_matches('/');
                     let text = match end.split_once('/') {
                         None => format!("{prefix}/{end}"),
                         Some((_, key)) if options.overwrite_collection_prefix => {
@@ -551,6 +554,10 @@ impl Import<'_> {
         };
         match written {
             Ok(_) => ImportOutcome::Updated,
+            // The key is new: the insertion violated another unique index.
+            Err(absent) if absent.number == ErrorNumber::DOCUMENT_NOT_FOUND => {
+                ImportOutcome::Refused(error)
+            }
             Err(error) => ImportOutcome::Refused(error),
         }
     }

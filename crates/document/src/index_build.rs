@@ -145,7 +145,8 @@ fn check_beside(others: &[IndexDefinition], wanted: &IndexDefinition) -> Result<
             );
             return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
         }
-        if index.name == wanted.name {
+        // The indexes on both ends of edges are shown as one, of the name `edge`.
+        if index.name == wanted.name || (index.kind == IndexKind::Edge && wanted.name == "edge") {
             let message = "duplicate value for `id` or `name`";
             return Err(DocumentError::new(ErrorNumber::DUPLICATE_IDENTIFIER, message));
         }

@@ -13,7 +13,9 @@ use pellucid_cluster::{Cluster, ClusterOptions};
 #[cfg(feature = "cql")]
 use pellucid_cql::{CqlOptions, CqlStore};
 use pellucid_document::{Documents, TABLE, lookup_prefix, part_of};
-use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
+use pellucid_embedded::{
+    BATCH_SIZE_HARD_MAX, EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule,
+};
 use pellucid_http::{
     Certificates, Endpoint, Limits, ListenAddress, Listener, Server, ServerGauge, descriptors_max,
 };
@@ -238,7 +240,8 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
         Ok(match &options.store {
             StoreKind::Embedded => {
                 let engine = EngineOptions::default();
-                let batch_size_max_bytes = engine.batch_size_max_bytes.max(options.batch_bytes_max);
+                let batch_bytes_max = options.batch_bytes_max.min(BATCH_SIZE_HARD_MAX);
+                let batch_size_max_bytes = engine.batch_size_max_bytes.max(batch_bytes_max);
                 let prefix_rules = vec![PrefixRule { table: TABLE, prefix_of: lookup_prefix }];
                 let engine = EngineOptions { prefix_rules, batch_size_max_bytes, ..engine };
                 let store = EmbeddedStore::open_with(&options.data, options.embedded, engine);

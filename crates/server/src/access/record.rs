@@ -299,6 +299,11 @@ impl AccountList {
         account.ok_or_else(|| AccessError::Missing(name.to_owned()))
     }
 
+    /// All accounts, to change them.
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut AccountRecord> {
+        self.accounts.iter_mut()
+    }
+
     /// Adds an account.
     ///
     /// # Errors

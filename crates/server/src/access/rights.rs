@@ -148,10 +148,25 @@ impl Grants {
         Ok(())
     }
 
+    /// True if there is a grant for this database or one of its collections.
+    pub(crate) fn has_of_database(&self, name: &str) -> bool {
+        self.rights.keys().any(|pattern| is_of_database(pattern, name))
+    }
+
+    /// Removes the grants for a database and for its collections.
+    pub(crate) fn unset_database(&mut self, name: &str) {
+        self.rights.retain(|pattern, _| !is_of_database(pattern, name));
+    }
+
     /// Removes the grant of a pattern. Returns true if there was one.
     pub fn unset(&mut self, pattern: &str) -> bool {
         self.rights.remove(pattern).is_some()
     }
+}
+
+fn is_of_database(pattern: &str, name: &str) -> bool {
+    let path = pattern.strip_prefix("database/");
+    path.is_some_and(|path| path.split('/').next() == Some(name))
 }
 
 fn check_pattern(pattern: &str) -> Result<(), String> {

@@ -13,7 +13,7 @@ use super::call::{Call, bad_parameter, flag_in, not_implemented};
 use super::completion::ReplyResult;
 use super::document::encode;
 use super::reply::success;
-use super::users::{check_users, make_users};
+use super::users::{check_users, make_users, remove_grants};
 use crate::access::{Accounts, Identity, Right, Scope};
 use crate::reply::Reply;
 use crate::routes::Method;
@@ -167,7 +167,7 @@ pub(super) fn change(
         "loadIndexesIntoMemory" => json!({ "result": true }),
         "recalculateCount" => {
             documents.recount(collection, &|| call.check())?;
-            json!({ "result": true })
+            json!({ "result": true, "count": collection.count() })
         }
         "responsibleShard" => {
             let message = "this is not a cluster";
@@ -286,13 +286,14 @@ pub(super) fn answer_databases(
             let body = call.object()?;
             let name = body.get("name").and_then(Value::as_str);
             let name = name.ok_or(ErrorNumber::DATABASE_NAME_INVALID)?;
-            check_users(&body, accounts, caller)?;
+            let users = check_users(&body, name, accounts, caller)?;
             documents.create_database(name)?;
-            make_users(accounts, name, &body)?;
+            make_users(accounts, name, users)?;
             Ok(success(201, json!({ "result": true })))
         }
         (Method::Delete, Some(name)) => {
             documents.drop_database(name)?;
+            remove_grants(accounts, name)?;
             Ok(success(200, json!({ "result": true })))
         }
         _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use pellucid_aql::RULES;
-use pellucid_document::{Database, ErrorNumber};
+use pellucid_document::{Database, ErrorNumber, Result, SYSTEM_DATABASE};
 use pellucid_value::beginning;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use super::query_extra::to_json;
 use super::query_runner::QueryRunner;
 use super::reply::success;
 use super::running_queries::RunningQuery;
-use crate::access::Identity;
+use crate::access::{Identity, Right, Scope};
 use crate::reply::Reply;
 use crate::routes::Method;
 
@@ -33,28 +33,51 @@ pub(super) fn answer(
     database: &Database,
     caller: &Identity,
 ) -> ReplyResult {
+    let asked = |right| asked_database(call, database, caller, right);
     match (call.method, call.segment(2)) {
         (Method::Post, None) => queries.parse(call),
         (Method::Get, Some("current")) => {
-            let list = queries.running().list(&database.name);
+            let list = queries.running().list(asked(Right::Read)?);
             let list: Value = list.iter().map(|query| show(query, caller)).collect();
             Ok(Reply::value(200, &list))
         }
-        (Method::Get, Some("slow")) => Ok(Reply::value(200, &json!([]))),
-        (Method::Delete, Some("slow")) => Ok(success(200, json!({}))),
+        (Method::Get, Some("slow")) => asked(Right::Read).map(|_| Reply::value(200, &json!([]))),
+        (Method::Delete, Some("slow")) => asked(Right::Write).map(|_| success(200, json!({}))),
         (Method::Get, Some("rules")) => {
             // No rule can be disabled.
-            let flags = json!({ "hidden": false, "canBeDisabled": false });
+            let flags = json!({
+                "hidden": false, "clusterOnly": false, "canBeDisabled": false,
+                "canCreateAdditionalPlans": false, "disabledByDefault": false,
+                "enterpriseOnly": false,
+            });
             let rules = RULES.map(|name| json!({ "name": name, "flags": flags }));
             Ok(Reply::value(200, &json!(rules)))
         }
         (Method::Get | Method::Put, Some("properties")) => tracking(call),
         (Method::Delete, Some(id)) => {
             let id = id.parse().map_err(|_| ErrorNumber::QUERY_NOT_FOUND)?;
-            queries.running().kill(&database.name, id, caller)?;
+            queries.running().kill(asked(Right::Write)?, id, caller)?;
             Ok(success(200, json!({})))
         }
         _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+    }
+}
+
+/// The database whose queries a call is about; `None` for those of all databases, which
+/// administrators can ask for in the system database.
+///
+/// # Errors
+/// 11 if `caller` may not ask for all, 400 if `all` is neither true nor false.
+fn asked_database<'d>(
+    call: &Call<'_>,
+    database: &'d Database,
+    caller: &Identity,
+    right: Right,
+) -> Result<Option<&'d str>> {
+    match call.is_set("all")? {
+        false => Ok(Some(&database.name)),
+        true if database.name == SYSTEM_DATABASE && caller.may(Scope::Admin, right) => Ok(None),
+        true => Err(ErrorNumber::FORBIDDEN.into()),
     }
 }
 
@@ -87,14 +110,13 @@ fn show(query: &RunningQuery, caller: &Identity) -> Value {
         true => (query.owner.name(), beginning(&query.query, TEXT_BYTES_MAX)),
         false => (HIDDEN, HIDDEN),
     };
-    let seconds = query.begun.unix_ms() / 1_000;
     json!({
         "id": query.id.to_string(),
         "database": query.database,
         "user": user,
         "query": text,
         "bindVars": bind_variables,
-        "started": seconds,
+        "started": query.begun.iso_date(),
         "runTime": query.since.elapsed_ns() as f64 / 1e9,
         "peakMemoryUsage": query.kill.peak_memory_bytes(),
         "state": if query.kill.is_killed() { "killed" } else { "executing" },

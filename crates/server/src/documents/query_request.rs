@@ -11,7 +11,8 @@ use pellucid_value::{ObjectRef, Ref, Value};
 use super::call::{Call, open};
 use super::settings::DocumentSettings;
 
-/// The default of `ttl`, the time after which a cursor that is not read expires.
+/// The default of `ttl`, the time after which a cursor that is not read expires; also for a `ttl`
+/// of zero or less.
 const TTL_SECONDS_DEFAULT: f64 = 30.0;
 
 /// The upper limit of `ttl`: an hour.
@@ -85,8 +86,8 @@ impl QueryRequest {
             Ref::Bool(profiles) => i64::from(profiles),
             level => number("profile", level)?.unwrap_or(0.0) as i64,
         };
-        let ttl_seconds = number("ttl", given.ttl)?.unwrap_or(TTL_SECONDS_DEFAULT);
-        let ttl_seconds = ttl_seconds.clamp(0.0, TTL_SECONDS_MAX);
+        let ttl_seconds = number("ttl", given.ttl)?.filter(|seconds| *seconds > 0.0);
+        let ttl_seconds = ttl_seconds.unwrap_or(TTL_SECONDS_DEFAULT).clamp(0.001, TTL_SECONDS_MAX);
         let options = QueryOptions { profile: profile > 0, ..given.limits(settings, budget)? };
         Ok(QueryRequest {
             query,
@@ -250,6 +251,11 @@ mod tests {
         let asked = read(r#"{"query":"RETURN 1","memoryLimit":1000,"ttl":5,"batchSize":7}"#);
         assert_eq!(asked.options.memory_bytes_max, 1_000);
         assert_eq!((asked.ttl_ms, asked.batch_size), (5_000, 7));
+        // Regression: such a cursor expired at once.
+        for ttl in [0, -1] {
+            let asked = read(&format!(r#"{{"query":"RETURN 1","ttl":{ttl}}}"#));
+            assert_eq!(asked.ttl_ms, (TTL_SECONDS_DEFAULT * 1e3) as u64, "{ttl}");
+        }
         let asked = read(
             r#"{"query":"RETURN 1","ttl":1e9,"batchSize":1e15,"options":{"maxWarningCount":1e15}}"#,
         );

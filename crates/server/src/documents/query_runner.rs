@@ -21,7 +21,7 @@ use pellucid_document::{
 use pellucid_store::{Acknowledgement, ReadMode};
 
 use super::authorization::authorize;
-use super::call::Call;
+use super::call::{Call, bad_request};
 use super::completion::ReplyResult;
 use super::cursor::{
     Cursor, RESULT_BEGIN, ResultRemainder, StreamedQuery, end_result, running_error,
@@ -453,7 +453,7 @@ impl QueryRunner {
         id: u64,
         caller: &Identity,
     ) -> ReplyResult {
-        let mut cursor = self.cursors.take(&database.name, id, caller)?;
+        let cursor = self.cursors.take(&database.name, id, caller)?;
         // Rights may have been revoked since the previous batch.
         let may_read = |name: &String| authorize(caller, &database.name, name, Right::Read);
         if let Err(error) = cursor.collections.iter().try_for_each(may_read) {
@@ -468,21 +468,24 @@ impl QueryRunner {
         if let (Some(control), Some(listed)) = (&call.control, &cursor.listed) {
             control.runs(listed.running());
         }
-        let wanted = call.segment(3).and_then(|batch| batch.parse::<u64>().ok());
-        if let (true, Some(wanted)) = (cursor.may_retry, wanted) {
-            let last = cursor.last_batch.take();
-            if let Some((_, body)) = last.as_ref().filter(|(number, _)| *number == wanted) {
+        if let Some(batch) = call.segment(3) {
+            // No batch has the number 0.
+            let wanted = batch.parse::<u64>().unwrap_or(0);
+            let last = cursor.last_batch.as_ref().filter(|(number, _)| *number == wanted);
+            if let Some((_, body)) = last {
                 let mut out = Encoding::new(self.memory.of_call(), call.control.as_ref());
                 let copied = out.bytes(body);
-                cursor.last_batch = last;
                 self.keep(cursor)?;
                 copied?;
                 return Ok(encoded(200, out));
             }
             if wanted != cursor.next_batch || cursor.is_exhausted {
-                cursor.last_batch = last;
+                let is_last = wanted == cursor.next_batch - 1;
                 self.keep(cursor)?;
-                return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
+                return Err(match is_last {
+                    true => bad_request("expecting allowRetry option to be true"),
+                    false => ErrorNumber::CURSOR_NOT_FOUND.into(),
+                });
             }
         }
         // With `allowRetry`, a client that is gone may return for the batch.

@@ -60,6 +60,11 @@ impl RunningQuery {
         }
     }
 
+    /// True if it runs in this database; `None` stands for any.
+    fn is_of(&self, database: Option<&str>) -> bool {
+        database.is_none_or(|name| self.database == name)
+    }
+
     /// Checks that the query was not killed and that its time limit is not exceeded. The time limit
     /// of a streamed query is checked by its execution instead.
     ///
@@ -138,22 +143,22 @@ impl RunningQueries {
         QueryRegistration { queries: Arc::clone(self), running }
     }
 
-    /// The running queries of a database, oldest first.
-    pub(super) fn list(&self, database: &str) -> Vec<Arc<RunningQuery>> {
+    /// The running queries of a database, or of all, oldest first.
+    pub(super) fn list(&self, database: Option<&str>) -> Vec<Arc<RunningQuery>> {
         let running = self.by_id.lock();
         let mut list: Vec<_> =
-            running.values().filter(|query| query.database == database).cloned().collect();
+            running.values().filter(|query| query.is_of(database)).cloned().collect();
         list.sort_by_key(|query| query.id);
         list
     }
 
-    /// Kills a query: it ends soon after.
+    /// Kills a query of a database, or of any: it ends soon after.
     ///
     /// # Errors
     /// 1591 if there is none, 11 if `caller` may not kill it.
-    pub(super) fn kill(&self, database: &str, id: u64, caller: &Identity) -> Result<()> {
+    pub(super) fn kill(&self, database: Option<&str>, id: u64, caller: &Identity) -> Result<()> {
         let running = self.by_id.lock();
-        let query = running.get(&id).filter(|query| query.database == database);
+        let query = running.get(&id).filter(|query| query.is_of(database));
         let query = query.ok_or(ErrorNumber::QUERY_NOT_FOUND)?;
         if !query.owner.yields_to(caller) {
             return Err(ErrorNumber::FORBIDDEN.into());

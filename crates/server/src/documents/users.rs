@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::call::{Call, bad_parameter};
 use super::completion::ReplyResult;
 use super::reply::success;
-use crate::access::{AccessError, AccountRecord, Accounts, Identity, Right};
+use crate::access::{AccessError, AccountRecord, Accounts, Identity, Right, Scope};
 use crate::reply::Reply;
 use crate::routes::Method;
 
@@ -95,27 +95,38 @@ pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Re
     Reply::value(200, &json!({ "jwt": token }))
 }
 
-/// Checks, before a database is created, that the accounts in the body are valid and that the
-/// caller may create accounts with passwords.
-pub(super) fn check_users(
-    body: &Map<String, Value>,
+/// Returns the accounts in the body of a new database that lack the right to write to it, after
+/// checking, before it is created, that they are valid and that the caller may give it. None if no
+/// credentials are required: with the first account they would be, and the caller has none.
+pub(super) fn check_users<'b>(
+    body: &'b Map<String, Value>,
+    database: &str,
     accounts: &Accounts,
     caller: &Identity,
-) -> Result<(), DocumentError> {
-    let users = users_in(body)?;
-    let are_new = users.iter().any(|(name, _)| accounts.account(name).is_none());
-    if are_new && accounts.is_enforced() && !caller.may_set_passwords() {
-        let message = "a token does not make accounts with rights: log in with name and password \
-                       (Basic)";
-        return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
-    }
-    for (_, user) in users {
+) -> Result<Vec<NamedUser<'b>>, DocumentError> {
+    let mut users = users_in(body)?;
+    for (_, user) in &users {
         password_in(user).and_then(|_| active_in(user)).map_err(problem)?;
     }
-    Ok(())
+    if !accounts.is_enforced() {
+        return Ok(Vec::new());
+    }
+    users.retain(|(name, _)| lacks_right(accounts, name, database));
+    if !users.is_empty() && !caller.may_set_passwords() {
+        let message = "a token gives no rights to accounts: log in with name and password (Basic)";
+        return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
+    }
+    Ok(users)
 }
 
-type NamedUser<'b> = (&'b str, &'b Map<String, Value>);
+/// True if there is no such account, or it may not write to the database.
+fn lacks_right(accounts: &Accounts, name: &str, database: &str) -> bool {
+    let scope = Scope::Database(database);
+    accounts.account(name).is_none_or(|account| account.right(scope) < Right::Write)
+}
+
+/// An account in a body.
+pub(super) type NamedUser<'b> = (&'b str, &'b Map<String, Value>);
 
 /// The accounts in a body, with their names.
 fn users_in(body: &Map<String, Value>) -> Result<Vec<NamedUser<'_>>, DocumentError> {
@@ -132,26 +143,25 @@ fn users_in(body: &Map<String, Value>) -> Result<Vec<NamedUser<'_>>, DocumentErr
     named.map(|user| user.ok_or_else(wrong)).collect()
 }
 
-/// Creates the accounts in the body of a new database, with the right to write to it. Existing
-/// accounts are not changed. If no credentials are required, no account is created: with the first
-/// one they would be, and the caller has none.
+/// Gives accounts the right to write to a new database, and creates those that do not exist.
 ///
 /// # Errors
-/// The first error other than an existing account or an invalid name. The other accounts are
-/// created all the same.
+/// The first error other than an invalid name. The other accounts get the right all the same.
 pub(super) fn make_users(
     accounts: &Accounts,
     database: &str,
-    body: &Map<String, Value>,
+    users: Vec<NamedUser<'_>>,
 ) -> Result<(), DocumentError> {
-    if !accounts.is_enforced() {
-        return Ok(());
-    }
     let mut failure = None;
-    for (name, user) in users_in(body)? {
-        match make_account(accounts, name, user, Some(database)) {
-            // An existing account or an invalid name does not fail the call.
-            Ok(()) | Err(AccessError::Exists(_) | AccessError::BadName(_)) => {}
+    for (name, user) in users {
+        // First, because the other fields do not count for an account that exists.
+        let made = match accounts.change(|list| grant(list.account(name)?, database)) {
+            Err(AccessError::Missing(_)) => make_account(accounts, name, user, Some(database)),
+            made => made,
+        };
+        match made {
+            // An invalid name does not fail the call.
+            Ok(()) | Err(AccessError::BadName(_)) => {}
             Err(error) => failure = failure.or(Some(problem(error))),
         }
     }
@@ -167,10 +177,31 @@ fn make_account(
     let mut record = AccountRecord::new(name)?;
     set(&mut record, body, true)?;
     if let Some(database) = database {
-        let scope = format!("database/{database}");
-        record.grants.set(&scope, Right::Write).map_err(AccessError::Unacceptable)?;
+        grant(&mut record, database)?;
     }
     accounts.change(|list| list.add(record))
+}
+
+/// Removes all grants for a database that was dropped, so that they are none for a later one of its
+/// name.
+///
+/// # Errors
+/// If the accounts cannot be changed.
+pub(super) fn remove_grants(accounts: &Accounts, database: &str) -> Result<(), DocumentError> {
+    if !accounts.list().iter().any(|account| account.grants.has_of_database(database)) {
+        return Ok(());
+    }
+    let removed = accounts.change(|list| {
+        list.all().for_each(|account| account.grants.unset_database(database));
+        Ok(())
+    });
+    removed.map_err(problem)
+}
+
+/// Gives an account the right to write to a database.
+fn grant(account: &mut AccountRecord, database: &str) -> Result<(), AccessError> {
+    let scope = format!("database/{database}");
+    account.grants.set(&scope, Right::Write).map_err(AccessError::Unacceptable)
 }
 
 fn show_account(accounts: &Accounts, name: &str) -> Result<Value, DocumentError> {

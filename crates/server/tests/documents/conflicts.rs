@@ -1,7 +1,7 @@
 //! Concurrent writes of the same documents on a store that reports conflicts only later: the
 //! embedded one with `--hand-over always`, or the one that the environment names.
 
-use crate::common::{Client, TestServer, start_with};
+use crate::common::{Client, TestServer, number, start_with};
 use pellucid_server::HandOverPolicy;
 
 /// Number of clients that change one document.
@@ -87,4 +87,25 @@ fn an_import_over_documents_that_are_there_is_made() {
     let answer = client.call("POST", "/_api/document/c", &[], several);
     assert_eq!((answer.status, answer.json()[1]["errorNum"].as_u64()), (202, Some(1210)));
     assert_eq!(client.get("/_api/document/c/k").json()["n"], 1);
+}
+
+/// Regression: a document with a new key was reported as not found.
+#[test]
+fn an_import_over_documents_reports_a_violated_unique_index() {
+    let server = start();
+    let mut client = server.client();
+    let index = br#"{"type":"persistent","fields":["u"],"unique":true}"#;
+    client.call("POST", "/_api/index?collection=c", &[], index).having(201);
+    client.call("POST", "/_api/document/c", &[], br#"{"_key":"a","u":1}"#).having(202);
+    for duplicate in ["update", "replace"] {
+        let target = format!("/_api/import?collection=c&type=documents&onDuplicate={duplicate}");
+        let mut import = |option: &str| {
+            let line = br#"{"_key":"b","u":1}"#;
+            client.call("POST", &format!("{target}&{option}=true"), &[], line)
+        };
+        assert_eq!(number(&import("complete")), (409, 1210), "{duplicate}");
+        let report = import("details").json();
+        let detail = report["details"][0].as_str().unwrap();
+        assert!(detail.contains("unique constraint violated"), "{detail}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The document API over HTTP: databases, collections, documents, indexes.
 
 use crate::common::{TestStore, add_account, basic, serve};
-use crate::{call, expect, with_empty_collection};
+use crate::{ask, call, expect, with_empty_collection};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
@@ -211,4 +211,35 @@ fn names_in_paths_are_those_of_the_reply() {
     let edge = "/_db/b%C3%BCcher%20a%3F/_api/index/e/edge";
     assert_eq!(client.get(edge).json()["type"], "edge");
     assert_eq!(expect(&mut client, "DELETE", edge, &Value::Null, 403)["errorNum"], 11);
+}
+
+/// Regression: the answer had no count.
+#[test]
+fn a_count_that_is_made_again_is_told() {
+    let (_server, mut client) = with_empty_collection();
+    expect(&mut client, "POST", "/_api/document/c", &json!([{}, {}]), 202);
+    let target = "/_api/collection/c/recalculateCount";
+    let counted = expect(&mut client, "PUT", target, &Value::Null, 200);
+    assert_eq!((&counted["result"], &counted["count"]), (&json!(true), &json!(2)));
+}
+
+/// Regression: a key that was a number was refused.
+#[test]
+fn an_import_puts_prefixes_before_the_ends_of_edges() {
+    let (_server, mut client) = serve();
+    expect(&mut client, "POST", "/_api/collection", &json!({"name": "e", "type": 3}), 200);
+    let ends = json!([-1, "1", 2, u64::MAX, "w/4"]);
+    let edge = |(n, end)| json!({"_key": format!("k{n}"), "_from": end, "_to": end});
+    let edges: Vec<_> = ends.as_array().unwrap().iter().enumerate().map(edge).collect();
+    let target = "/_api/import?collection=e&type=array&overwrite=true&fromPrefix=v&toPrefix=x/";
+    for (option, [from, to]) in
+        [("", ["w/4", "w/4"]), ("&overwriteCollectionPrefix=true", ["v/4", "x/4"])]
+    {
+        let report = expect(&mut client, "POST", &format!("{target}{option}"), &json!(edges), 201);
+        assert_eq!((&report["created"], &report["errors"]), (&json!(4), &json!(1)));
+        let found = ask(&mut client, "FOR d IN e SORT d._key RETURN [d._from, d._to]", &json!({}));
+        let most = ["v", "x"].map(|prefix| format!("{prefix}/{}", u64::MAX));
+        let expected = json!([["v/1", "x/1"], ["v/2", "x/2"], most, [from, to]]);
+        assert_eq!(found, expected, "{option}");
+    }
 }

@@ -64,6 +64,7 @@ const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("POST", INDEX, r#"{"type":"persistent","fields":["n"],"unique":true}"#, 400, 1210),
     ("POST", INDEX, r#"{"type":"ttl","fields":["n"],"expireAfter":1}"#, 400, 10),
     ("POST", INDEX_OF_E, r#"{"type":"ttl","fields":["n[*]"],"expireAfter":1}"#, 400, 10),
+    ("POST", INDEX_OF_E, r#"{"type":"persistent","fields":["n"],"name":"edge"}"#, 400, 1005),
     ("GET", "/_db/nothing/_api/document/c/a", "", 404, 1228),
     ("GET", "/_db/nothing/_api/collection", "", 404, 1228),
     ("DELETE", "/_api/database/_system", "", 403, 11),
@@ -230,6 +231,8 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
         assert_eq!(list[0][name], expected, "{name}");
     }
     assert!(list[0]["peakMemoryUsage"].as_u64().unwrap() > 0);
+    let started = list[0]["started"].as_str().unwrap();
+    assert!(started.len() == 24 && started.ends_with('Z'), "{started} is no date of ISO 8601");
     client.call("DELETE", &format!("/_api/query/{id}"), &[], b"").having(200);
     assert_eq!(running(&mut client)[0]["state"], "killed");
     assert_eq!(number(&client.call("POST", &path, &[], b"")), (410, 1500));
@@ -249,6 +252,34 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
     assert_eq!(running(&mut client).len(), 1);
     assert_eq!(client.call("PUT", &path, &[], b"").json()["hasMore"], false);
     assert!(running(&mut client).is_empty());
+}
+
+/// Regression: `all` had no effect.
+#[test]
+fn queries_of_all_databases_are_listed_and_killed_in_the_system_database() {
+    let (_server, mut client) = serve();
+    make(&mut client, "/_api/database", &json!({"name": "d"}));
+    let body = json!({
+        "query": "FOR i IN 1..1000 RETURN i", "batchSize": 10, "options": {"stream": true},
+    });
+    let first = call(&mut client, "POST", "/_db/d/_api/cursor", &body).json();
+    let path = format!("/_api/query/{}", first["id"].as_str().unwrap());
+    assert!(running(&mut client).is_empty());
+    let all = client.get("/_api/query/current?all=true").json();
+    assert_eq!((&all[0]["id"], &all[0]["database"]), (&first["id"], &json!("d")), "{all}");
+    for (method, target) in [
+        ("GET", "/_api/query/current"),
+        ("GET", "/_api/query/slow"),
+        ("DELETE", "/_api/query/slow"),
+        ("DELETE", &*path),
+    ] {
+        let refused = client.call(method, &format!("/_db/d{target}?all=true"), &[], b"");
+        assert_eq!(number(&refused), (403, 11), "{method} {target}");
+    }
+    assert_eq!(number(&client.call("DELETE", &path, &[], b"")), (404, 1591));
+    client.call("DELETE", &format!("{path}?all=true"), &[], b"").having(200);
+    let all = client.get("/_api/query/current?all=true").json();
+    assert_eq!(all[0]["state"], "killed", "{all}");
 }
 
 /// Regression: the profile of a streamed query was never sent. It comes with the last batch.
@@ -419,7 +450,12 @@ fn answers_about_queries_are_correct() {
     assert_eq!(parsed["collections"], json!(["people"]));
     assert_eq!(parsed["bindVars"], json!(["@c", "x"]));
     let rules = client.get("/_api/query/rules").json();
-    assert!(rules.as_array().unwrap().iter().any(|rule| rule["name"] == "use-indexes"), "{rules}");
+    let rule = rules.as_array().unwrap().iter().find(|rule| rule["name"] == "use-indexes");
+    let flags = json!({
+        "hidden": false, "clusterOnly": false, "canBeDisabled": false,
+        "canCreateAdditionalPlans": false, "disabledByDefault": false, "enterpriseOnly": false,
+    });
+    assert_eq!(rule.unwrap()["flags"], flags, "{rules}");
     let same = client.call("PUT", "/_api/query/properties", &[], br#"{"enabled":true}"#);
     assert_eq!((same.status, &same.json()["maxSlowQueries"]), (200, &json!(0)));
     // The version is the same everywhere.

@@ -59,6 +59,12 @@ fn cursors_return_their_batches_and_are_then_removed() {
         let path = format!("/_api/cursor/{id}");
         let second = expect(&mut client, "POST", &format!("{path}/{next}"), &Value::Null, 200);
         assert_eq!(second["result"], json!([3, 4]));
+        // Regression: a batch that was asked for again was the next one.
+        for (batch, status, number) in [(next, 400, 400), ("9", 404, 1600), ("x", 404, 1600)] {
+            let target = format!("{path}/{batch}");
+            let refused = expect(&mut client, "POST", &target, &Value::Null, status);
+            assert_eq!(refused["errorNum"], number, "{batch}");
+        }
         let third = expect(&mut client, "PUT", &path, &Value::Null, 200);
         assert_eq!((&third["result"], &third["hasMore"]), (&json!([5]), &json!(false)));
         assert!(third.get("id").is_none() && third["extra"]["stats"]["executionTime"].is_number());
@@ -67,6 +73,23 @@ fn cursors_return_their_batches_and_are_then_removed() {
         let path = format!("/_api/cursor/{}", again["id"].as_str().unwrap());
         assert_eq!(expect(&mut client, "DELETE", &path, &Value::Null, 202)["error"], false);
         assert_eq!(expect(&mut client, "DELETE", &path, &Value::Null, 404)["errorNum"], 1600);
+    }
+}
+
+#[test]
+fn a_cursor_with_retries_gives_its_last_batch_again() {
+    let (_server, mut client) = serve();
+    let body = json!({
+        "query": "FOR i IN 1..4 RETURN i", "batchSize": 2, "options": {"allowRetry": true},
+    });
+    let first = expect(&mut client, "POST", "/_api/cursor", &body, 201);
+    let path = format!("/_api/cursor/{}", first["id"].as_str().unwrap());
+    for (batch, status) in [("x", 404), ("2", 200), ("2", 200), ("1", 404), ("3", 404)] {
+        let answer = expect(&mut client, "POST", &format!("{path}/{batch}"), &Value::Null, status);
+        match status {
+            200 => assert_eq!(answer["result"], json!([3, 4])),
+            _ => assert_eq!(answer["errorNum"], 1600, "{batch}"),
+        }
     }
 }
 

@@ -42,6 +42,10 @@ fn users_are_made_changed_and_removed() {
     let names: Vec<_> =
         list["result"].as_array().unwrap().iter().map(|user| &user["user"]).collect();
     assert!(names.contains(&&json!("ada")) && names.contains(&&json!("root")), "{list}");
+    // Regression: a number in `extra` was rounded twice.
+    let body = json!({"extra": {"share": 0.38120423768821243}});
+    let shared = admin("PATCH", "/_api/user/ada", &body);
+    assert!(shared.text().contains("{\"share\":0.38120423768821243}"), "{}", shared.text());
     // PATCH changes some members, and keeps the others.
     let changed = admin("PATCH", "/_api/user/ada", &json!({"extra": {"team": 8}}));
     assert_eq!((changed.status, &changed.json()["extra"]), (200, &json!({"team": 8})));
@@ -122,6 +126,34 @@ fn a_password_that_is_not_a_string_is_refused() {
     }
 }
 
+/// Regression: an account that existed got no right to the new database.
+#[test]
+fn the_users_of_a_new_database_may_write_to_it() {
+    let (_server, mut client) = guarded();
+    let mut make = |target: &str, body: &Value| {
+        call_as(&mut client, ("root", "root"), ("POST", target), body).having(201)
+    };
+    make("/_api/user", &json!({"user": "ada", "passwd": "first"}));
+    let users = json!([
+        {"username": "ada", "passwd": "next", "active": false},
+        {"username": "bob", "passwd": "own"},
+    ]);
+    make("/_api/database", &json!({"name": "d", "users": users}));
+    // The password and the state of an account that existed stay.
+    for who in [("ada", "first"), ("bob", "own")] {
+        let collection = json!({"name": who.0});
+        let made = call_as(&mut client, who, ("POST", "/_db/d/_api/collection"), &collection);
+        assert_eq!(made.status, 200, "{}", made.text());
+    }
+    // The rights end with the database.
+    call_as(&mut client, ("root", "root"), ("DELETE", "/_api/database/d"), &json!({})).having(200);
+    let again = json!({"name": "d"});
+    call_as(&mut client, ("root", "root"), ("POST", "/_api/database"), &again).having(201);
+    let refused =
+        call_as(&mut client, ("ada", "first"), ("GET", "/_db/d/_api/collection"), &json!({}));
+    assert_eq!(number(&refused), (401, 11), "{}", refused.text());
+}
+
 /// Regression: a short-lived token could set a permanent password.
 #[test]
 fn a_token_sets_no_password() {
@@ -144,6 +176,10 @@ fn a_token_sets_no_password() {
     // Nor can a token create an account that has a right and a password.
     let users = json!({"name": "d", "users": [{"username": "me", "passwd": "mine"}]});
     assert_eq!(number(&by_token("POST", "/_api/database", users)), (403, 11));
+    // Nor can it give a right to an account that exists; one with the right may be named.
+    let database = |user: &str| json!({"name": "d", "users": [{"username": user}]});
+    assert_eq!(number(&by_token("POST", "/_api/database", database("ada"))), (403, 11));
+    assert_eq!(by_token("POST", "/_api/database", database("root")).status, 201);
     // The existing password and rights are unchanged.
     assert_eq!(by_token("PUT", "/_api/user/root", json!({})).status, 403);
     assert_eq!(by_token("PATCH", "/_api/user/ada", json!({"extra": {"team": 7}})).status, 200);

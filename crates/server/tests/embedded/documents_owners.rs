@@ -81,6 +81,13 @@ fn running_queries_are_shown_to_and_ended_by_owners_and_administrators() {
     }
     let path = format!("/_api/query/{id}");
     assert_eq!(number(&call(&mut client, "DELETE", &path, "ben", &Value::Null)), (403, 11));
+    // The queries of all databases are for administrators, even one's own.
+    let all = "/_api/query/current?all=true";
+    assert_eq!(call(&mut client, "GET", all, "root", &Value::Null).json()[0]["id"], json!(id));
+    for (method, target) in [("GET", all), ("DELETE", &*format!("{path}?all=true"))] {
+        let refused = call(&mut client, method, target, "ann", &Value::Null);
+        assert_eq!(number(&refused), (403, 11), "{method} {target}");
+    }
     let state = |client: &mut Client| {
         call(client, "GET", "/_api/query/current", "ann", &Value::Null).json()[0]["state"].clone()
     };
