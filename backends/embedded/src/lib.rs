@@ -8,7 +8,7 @@ mod convert;
 mod store;
 
 pub use pellucid_engine::{
-    EngineOptions, EngineStats, JobFigures, LevelFigures, Metric, PrefixFunction, PrefixRule,
-    SAMPLED_EVERY, parts,
+    BATCH_SIZE_HARD_MAX, EngineOptions, EngineStats, JobFigures, LevelFigures, Metric,
+    PrefixFunction, PrefixRule, SAMPLED_EVERY, parts,
 };
 pub use store::{EmbeddedOptions, EmbeddedStore, engine_stats};

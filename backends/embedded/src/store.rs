@@ -137,8 +137,13 @@ impl EmbeddedStore {
             HandOverPolicy::Auto if self.engine.is_in_memory() => false,
             HandOverPolicy::Auto => conditional(operations).any(|operation| {
                 let (key, mode) = (operation.key, EngineReadMode::InMemory);
-                let head = self.engine.head_timed(id(table), key, mode, timeline);
-                matches!(head, Ok(ReadResult::NotInMemory))
+                // The heads that are found may end the time for which reads count as slow. The next
+                // one could be waited for here, so that a worker looks at the rest.
+                self.engine.is_in_memory()
+                    || matches!(
+                        self.engine.head_timed(id(table), key, mode, timeline),
+                        Ok(ReadResult::NotInMemory)
+                    )
             }),
         }
     }

@@ -110,7 +110,7 @@ pub use inspect::{Problem, Report, TableReport, stat, verify};
 pub use journal::{SegmentReport, TruncatedPart};
 pub use metadata_extractor::MetadataExtractor;
 pub use object::{Head, Metadata, Object, Value};
-pub use options::{Acknowledgement, DEAD_SHARES, EngineOptions};
+pub use options::{Acknowledgement, BATCH_SIZE_HARD_MAX, DEAD_SHARES, EngineOptions};
 pub use prefix::{PrefixFunction, PrefixRule};
 pub use read_mode::{ReadMode, ReadResult};
 pub use rebuild::rebuild_ledger;

@@ -21,6 +21,8 @@ use crate::rules::TableRules;
 pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;
 /// The largest segment, in bytes: offsets are stored as 4 bytes that count units of 8 bytes.
 pub(crate) const SEGMENT_SIZE_MAX_BYTES: u64 = 16 << 30;
+/// The largest [`EngineOptions::batch_size_max_bytes`]: half a segment, 8 GiB.
+pub const BATCH_SIZE_HARD_MAX: usize = (SEGMENT_SIZE_MAX_BYTES / 2) as usize;
 /// The allowed values of [`EngineOptions::dead_share`]. Below this range nearly all bytes that are
 /// written would be copies; above it the bound on the journal's dead bytes would trigger collection
 /// first.
@@ -143,8 +145,8 @@ impl EngineOptions {
             "batch_entries_max is zero or above 32 bits".to_owned()
         } else if self.prefix_rules.len() > STEM_RULES_MAX {
             format!("there are more than {STEM_RULES_MAX} prefix_rules")
-        } else if self.batch_size_max_bytes as u64 > SEGMENT_SIZE_MAX_BYTES / 2 {
-            format!("batch_size_max_bytes is above {}", SEGMENT_SIZE_MAX_BYTES / 2)
+        } else if self.batch_size_max_bytes > BATCH_SIZE_HARD_MAX {
+            format!("batch_size_max_bytes is above {BATCH_SIZE_HARD_MAX}")
         } else {
             return Ok(());
         };

@@ -474,8 +474,8 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
     }
 
-    /// Regression: a store that its user could only read could not be locked, and then a store that
-    /// could not be written was locked to be opened. (Root can write it.)
+    /// Regression: a lock file that its user could only read could not be locked to read. The
+    /// exclusive lock still needs a file that can be written, as root can write any.
     #[test]
     fn a_file_that_can_only_be_read_is_locked_to_be_read() {
         let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ use crate::counter_set::ThreadCounters;
 use crate::error::{Error, Result};
 use crate::header_form::HeaderForm;
 use crate::ledger::{self, CACHE_LINE_BYTES, DroppedEntry, SegmentMetadata, prefetch};
-use crate::mapped_file::MappedFile;
+use crate::mapped_file::{MappedFile, PAGE_BYTES};
 use crate::object::{Head, Value};
 
 /// The folder of the journal's segments within the store's folder.
@@ -475,7 +475,17 @@ impl Segment {
         let Some(distance) = sequence.checked_sub(self.first_sequence) else { return true };
         let file = sealed_bytes(&self.shared, footer);
         if footer.has_pairs() {
-            return footer.are_pairs_here(file, distance, |offset| self.is_resident(offset, 1));
+            // A search looks at some twenty pairs on a few pages. Each question is a system call.
+            let (mut pages, mut next) = ([u64::MAX; 8], 0);
+            return footer.are_pairs_here(file, distance, |offset| {
+                let page = offset / PAGE_BYTES as u64;
+                if pages.contains(&page) {
+                    return true;
+                }
+                pages[next % pages.len()] = page;
+                next += 1;
+                self.is_resident(offset, 1)
+            });
         }
         let is_here = |line: Option<*const u8>| {
             let offset = line.map(|line| line.addr() - file.as_ptr().addr());

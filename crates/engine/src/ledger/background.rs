@@ -82,7 +82,8 @@ fn run(state: &LedgerState) {
 }
 
 /// Flushes a memtable or does a merge, in this order unless level 0 is crowded; returns true if one
-/// was due.
+/// was due. Behind a merge, one memtable is flushed into a crowded level 0 of less than twice as
+/// many tables, so that writers do not wait for all merges that it needs.
 pub(super) fn do_one_job(state: &LedgerState) -> Result<bool> {
     state.in_job(|state| {
         if state.is_crowded() {
@@ -90,6 +91,9 @@ pub(super) fn do_one_job(state: &LedgerState) -> Result<bool> {
                 Ok(false) => {}
                 // A merge that is put off must not delay flushes.
                 Err(error) if error.passes() => {}
+                Ok(true) if !state.is_crowded_times(2) => {
+                    return flush_oldest(state).map(|_| true);
+                }
                 merged => return merged,
             }
         }

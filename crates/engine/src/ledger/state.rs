@@ -47,7 +47,12 @@ impl LedgerState {
     /// everything, which is given up later; writers then wait for it. Each further table makes
     /// reads slower, and the manifest longer, which each flush writes.
     pub(super) fn is_crowded(&self) -> bool {
-        let tables_max = LEVEL_0_CROWD * self.options.level_0_trigger.max(1);
+        self.is_crowded_times(1)
+    }
+
+    /// True if level 0 has `times` as many tables as a crowded one.
+    pub(super) fn is_crowded_times(&self, times: usize) -> bool {
+        let tables_max = times * LEVEL_0_CROWD * self.options.level_0_trigger.max(1);
         self.versions.load().levels.level(0).len() >= tables_max
     }
 
