@@ -41,7 +41,7 @@ impl Client {
         let target = Target::parse(url)?;
         let stays = target.is_tls() || target.socket().is_some();
         let mut connection = Connection::open(&target, &options)?;
-        let nodes = nodes_known_to(&mut connection)?;
+        let (nodes, _) = nodes_known_to(&mut connection)?;
         if stays || nodes.is_empty() {
             let (targets, connections) = (vec![target], vec![Some(connection)]);
             return Ok(Client { nodes: None, targets, connections, options });

@@ -12,22 +12,27 @@ use crate::options::ClientOptions;
 /// # Errors
 /// If the server cannot be reached, refuses, or does not answer as a Pellucid server does.
 pub fn topology(url: &str) -> Result<NodeList, ClientError> {
-    topology_with(url, &ClientOptions::default())
+    topology_with(url, &ClientOptions::default()).map(|(nodes, _)| nodes)
 }
 
-/// Like [`topology`], with these settings.
+/// Like [`topology`], with these settings; also the index of the server at `url` in the list.
 ///
 /// # Errors
 /// As [`topology`].
-pub fn topology_with(url: &str, options: &ClientOptions) -> Result<NodeList, ClientError> {
+pub fn topology_with(url: &str, options: &ClientOptions) -> Result<(NodeList, usize), ClientError> {
     let node = NodeUrl::parse(url)?;
     let mut connection = Connection::open(&Target::parse(node.as_str())?, options)?;
-    let nodes = nodes_known_to(&mut connection)?;
-    if nodes.is_empty() { Ok(NodeList::new(vec![node])?) } else { Ok(NodeList::new(nodes)?) }
+    let (nodes, own) = nodes_known_to(&mut connection)?;
+    let list = NodeList::new(if nodes.is_empty() { vec![node] } else { nodes })?;
+    let own = own.and_then(|own| list.index_of(&own)).unwrap_or(0);
+    Ok((list, own))
 }
 
-/// The nodes of the cluster of this connection's server; empty if the server is not in a cluster.
-pub(crate) fn nodes_known_to(connection: &mut Connection) -> Result<Vec<NodeUrl>, ClientError> {
+/// The nodes of the cluster of this connection's server, and the server's own URL among them, which
+/// may differ from the one that it was reached by; empty if the server is not in a cluster.
+pub(crate) fn nodes_known_to(
+    connection: &mut Connection,
+) -> Result<(Vec<NodeUrl>, Option<NodeUrl>), ClientError> {
     let answer = connection.call(&HttpRequest::get("/v0/cluster"))?.accepted(200)?;
     let wrong = || ClientError::Answer("the list of nodes is not what it has to be".to_owned());
     let page: serde_json::Value = serde_json::from_slice(&answer.body).map_err(|_| wrong())?;
@@ -36,5 +41,6 @@ pub(crate) fn nodes_known_to(connection: &mut Connection) -> Result<Vec<NodeUrl>
         let url = node["url"].as_str().ok_or_else(wrong)?;
         Ok(NodeUrl::parse(url)?)
     });
-    urls.collect()
+    let own = page["node"].as_str().and_then(|url| NodeUrl::parse(url).ok());
+    Ok((urls.collect::<Result<Vec<_>, ClientError>>()?, own))
 }

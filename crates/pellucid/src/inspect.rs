@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::copy::{self, CopyArguments};
 use crate::progress::Progress;
+use crate::standard_output::has_failed;
 
 /// The most problems that are printed as text; `--json` prints all that the report contains.
 const PROBLEMS_PRINTED_MAX: usize = 100;
@@ -423,7 +424,9 @@ fn dump(directory: &Path, only: Option<&str>, values: bool, json: bool) -> Resul
     for (name, table) in tables {
         let unbounded = (Bound::Unbounded, Bound::Unbounded);
         let mut scan = engine.scan(table, unbounded.0, unbounded.1, Direction::Forward)?;
-        while let Some((key, head)) = scan.next_head()? {
+        while !has_failed()
+            && let Some((key, head)) = scan.next_head()?
+        {
             let object = match values {
                 true => engine.get(table, key)?,
                 false => None,
@@ -470,7 +473,9 @@ fn dump_index(
     json: bool,
 ) -> Result<(), Failure> {
     let mut scan = engine.scan_index(index, &Selection::default())?;
-    while let Some(entry) = scan.next()? {
+    while !has_failed()
+        && let Some(entry) = scan.next()?
+    {
         let (term, key) = (entry.term.escape_ascii(), entry.key.escape_ascii());
         match json {
             true => {

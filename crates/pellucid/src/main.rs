@@ -20,6 +20,8 @@ mod data;
 #[cfg(feature = "laboratory")]
 mod demo;
 mod doctor;
+#[cfg(feature = "laboratory")]
+mod end_signals;
 mod failure;
 mod inspect;
 #[cfg(feature = "laboratory")]

@@ -23,7 +23,7 @@ const SECRET_BYTES_MAX: u64 = 4 << 10;
 /// The most bytes of an error's text that are shown.
 const ERROR_BYTES_MAX: usize = 4 << 10;
 /// The words of a store that accepts no more writes since a failure, as that of a sync.
-const REFUSES_WRITES: &str = "writes are refused since a failure";
+pub(crate) const REFUSES_WRITES: &str = "writes are refused since a failure";
 
 /// The arguments that name a server and the credentials for it.
 #[derive(Parser)]

@@ -43,13 +43,18 @@ static ERROR: OnceLock<Error> = OnceLock::new();
 
 /// Prints a text unless an earlier one failed; remembers the first error.
 pub(crate) fn print_if_possible(text: &str) {
-    if ERROR.get().is_some() {
+    if has_failed() {
         return;
     }
     let mut out = stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         let _ = ERROR.set(error);
     }
+}
+
+/// Returns true if nothing more can be printed.
+pub(crate) fn has_failed() -> bool {
+    ERROR.get().is_some()
 }
 
 /// Returns an error if something could not be printed. A closed pipe is no error.

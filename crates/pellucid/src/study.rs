@@ -14,11 +14,12 @@ use pellucid_study::{
     run_connection_pool_child, run_entity_child, run_merge_tree_child, run_request_life_child,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::SIGINT;
 use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
+use crate::end_signals::end_signals;
 use crate::load::save;
 use crate::settings::{EngineKind, Size};
 
@@ -58,19 +59,18 @@ pub(crate) struct StudyArguments {
     #[arg(long)]
     data: Option<PathBuf>,
     /// request-life: requests of each run [default: 100000, --quick 10000, --full 1000000].
-    #[arg(long, conflicts_with_all = ["seconds", "memory"])]
+    #[arg(long)]
     requests: Option<u64>,
     /// connection-pool: documents of the collection [default: 200000, --quick 20000].
-    #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
+    #[arg(long)]
     documents: Option<u64>,
     /// connection-pool: queries at a time, without an index never more than the size has [default:
     /// 500, 1000, 5000 and 10000, and 100 without an index; --quick 500 and 20; --full the four for
     /// both].
-    #[arg(long, conflicts_with_all = ["seconds", "memory", "requests"])]
+    #[arg(long)]
     queries: Option<u64>,
     /// entity: the stores, side by side [default: all of these that are built in].
     #[arg(long, value_delimiter = ',', value_name = "embedded,rocksdb")]
-    #[arg(conflicts_with_all = ["requests", "documents", "queries"])]
     engine: Vec<EngineKind>,
     /// merge-tree: seconds that the load is on [default: 180, --quick 40, --full 43200]; those of
     /// each load: cluster [default: 4, --quick 0.7, --full 30], entity [default: 12, --quick 4,
@@ -90,7 +90,7 @@ pub(crate) struct StudyArguments {
     child: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StudyName {
     Cluster,
     ConnectionPool,
@@ -118,6 +118,7 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
         };
         return ran.map_err(failure_of);
     }
+    check_flags(&arguments)?;
     let stop = stop_at_signals()?;
     let (output, json) = (arguments.output.clone(), arguments.json);
     check_folder(&output)?;
@@ -141,12 +142,7 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
 fn stop_at_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     register_conditional_default(SIGINT, Arc::clone(&stop))?;
-    let mut signals = vec![SIGINT, SIGTERM];
-    // Under `nohup`, a study goes on without its terminal.
-    if !is_ignored(SIGHUP) {
-        signals.push(SIGHUP);
-    }
-    let (mut signals, raised) = (Signals::new(&signals)?, Arc::clone(&stop));
+    let (mut signals, raised) = (Signals::new(end_signals())?, Arc::clone(&stop));
     std::thread::spawn(move || {
         if signals.forever().next().is_none() {
             return;
@@ -159,14 +155,6 @@ fn stop_at_signals() -> Result<Arc<AtomicBool>, Failure> {
         }
     });
     Ok(stop)
-}
-
-fn is_ignored(signal: i32) -> bool {
-    // SAFETY: zeroes are a valid action.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: the action is valid for the write, and none is set.
-    let outcome = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
-    outcome == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Kills the processes that this one has started.
@@ -193,6 +181,28 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
     })
 }
 
+/// Refuses flags that the study does not read.
+fn check_flags(arguments: &StudyArguments) -> Result<(), Failure> {
+    use StudyName::{Cluster, ConnectionPool, Entity, MergeTree, RequestLife};
+    let flags = [
+        ("--requests", arguments.requests.is_some(), &[RequestLife][..]),
+        ("--documents", arguments.documents.is_some(), &[ConnectionPool]),
+        ("--queries", arguments.queries.is_some(), &[ConnectionPool]),
+        ("--engine", !arguments.engine.is_empty(), &[Entity]),
+        ("--seconds", arguments.seconds.is_some(), &[MergeTree, Cluster, Entity]),
+        ("--memory", arguments.memory.is_some(), &[MergeTree, Entity]),
+    ];
+    for (flag, is_given, studies) in flags {
+        if is_given && !studies.contains(&arguments.name) {
+            let names = studies.iter().filter_map(ValueEnum::to_possible_value);
+            let names: Vec<_> = names.map(|value| value.get_name().to_owned()).collect();
+            let text = format!("{flag} is for {} alone: leave it out", names.join(", "));
+            return Err(Failure::usage(text));
+        }
+    }
+    Ok(())
+}
+
 /// The stores of the study `entity`.
 fn engines(kinds: &[EngineKind]) -> Result<Vec<Engine>, Failure> {
     let engine = |kind: &EngineKind| match kind {
@@ -215,9 +225,6 @@ fn report_of(arguments: StudyArguments, stop: Arc<AtomicBool>) -> Result<StudyRe
         (_, true) => Scale::Full,
         _ => Scale::Default,
     };
-    if !arguments.engine.is_empty() && !matches!(arguments.name, StudyName::Entity) {
-        return Err(Failure::usage("--engine is of the study entity alone"));
-    }
     let study: Box<dyn Study> = match arguments.name {
         StudyName::Cluster => {
             let (seconds, data) = (arguments.seconds, arguments.data);

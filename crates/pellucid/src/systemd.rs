@@ -85,7 +85,7 @@ fn pause_of(microseconds: Option<&str>, process: Option<&str>) -> Option<Duratio
 }
 
 /// Returns true if the server answers, with any status, or closes the connection: at its limits it
-/// does, and is alive. A server whose accepting loop hangs does neither.
+/// does, and is alive. At the limit of connections this judges the accepting loop alone.
 fn answers(url: &str) -> bool {
     let Ok(target) = Target::parse(url) else { return false };
     let anyone = TlsOptions { insecure: true, ..TlsOptions::default() };

@@ -53,7 +53,7 @@ impl Nodes {
             patience: options.timeout,
             ..ClientOptions::default()
         };
-        let list = topology_with(&url, &settings).map_err(|error| {
+        let (list, usual) = topology_with(&url, &settings).map_err(|error| {
             LoadError::Topology(format!(
                 "--direct asks {url}/v0/cluster which nodes there are, and has no list: {error}"
             ))
@@ -66,7 +66,6 @@ impl Nodes {
                 })?;
             addresses.push(address);
         }
-        let usual = list.nodes().iter().position(|node| node.as_str() == url).unwrap_or(0);
         Ok(Nodes { way: RequestRouter::new(list), addresses: addresses.into(), usual })
     }
 

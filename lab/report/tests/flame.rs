@@ -88,6 +88,51 @@ fn in_a_browser_it_can_be_zoomed_searched_and_narrowed_to_a_time() {
     assert_eq!(title_of(&shown), expected, "{shown}");
 }
 
+/// Regression: bars that are too narrow to be drawn were missing in the share, which so depended on
+/// the width of the window.
+#[test]
+fn a_search_counts_functions_that_are_too_narrow_to_be_drawn() {
+    let callers = 5_000;
+    let mut functions: Vec<_> = (0..callers).map(|number| format!("caller{number}")).collect();
+    functions.push("sought".to_owned());
+    let mut graph = FlameGraph::new("Callers".to_owned(), FlameUnit::Nanoseconds, functions);
+    for caller in 0..callers {
+        let stack = &[caller, callers];
+        graph.add(&FlameSample { root: "get", stack, amount: 1e6, at_ns: 0 }, false);
+    }
+    let steps = "var search = document.querySelector('.flame-search'); search.value = 'sought';
+        search.dispatchEvent(new Event('input'));
+        document.title = document.querySelector('.flame-found').textContent;";
+    let shown = after(&flame_html(&graph), steps);
+    let title = title_of(&shown);
+    assert_eq!(title, "100.0 % of what is shown is in functions that match");
+}
+
+/// Regression: no time after the first 15 minutes could be chosen.
+#[test]
+fn times_of_a_long_profile_are_chosen_in_seconds() {
+    let mut graph = sample(false);
+    graph.duration_ns = 1_800_000_000_000;
+    let steps = "var seen = [], from = document.querySelector('.flame-from');
+        var to = document.querySelector('.flame-to');
+        function note() {
+          var bars = document.querySelectorAll('.flame-place g[data-node]').length;
+          seen.push(from.value + ' to ' + to.value + ': ' + bars); }
+        to.value = 2; to.dispatchEvent(new Event('change')); note();
+        from.value = 2; to.value = 4; to.dispatchEvent(new Event('change')); note();
+        document.querySelector('.flame-whole').click(); note();
+        var heat = document.querySelector('.flame-heat'), area = heat.getBoundingClientRect();
+        heat.setPointerCapture = function () {};
+        ['pointerdown', 'pointerup'].forEach(function (kind) {
+          var x = area.left + area.width / 2;
+          heat.dispatchEvent(new PointerEvent(kind, { clientX: x, bubbles: true })); });
+        seen.push('a column: ' + (to.value - from.value));
+        document.title = seen.join('; ');";
+    let shown = after(&flame_html(&graph), steps);
+    let expected = "0 to 2: 8; 2 to 4: 3; 0 to 1800: 10; a column: 2";
+    assert_eq!(title_of(&shown), expected, "{shown}");
+}
+
 /// Without its script, because of a wrong policy or a mistake in it, the first drawing would not
 /// change.
 #[test]

@@ -6,8 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use pellucid_client::http::HttpRequest;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::json::{Member, attribute, members};
 use super::range::streamed_lines;
 use super::table::TableArgument;
 use super::{DATABASE, PATIENCE};
@@ -92,9 +93,10 @@ pub(crate) fn changes(arguments: &ChangesArguments) -> Result<(), Failure> {
     let path = arguments.path();
     let patience = if arguments.follow { FOLLOWED_PATIENCE } else { PATIENCE };
     let asked = HttpRequest { patience, ..HttpRequest::get(&path) };
+    let are_documents = arguments.collection.is_some();
     let (mut out, mut lost) = (OutputStream::standard(), None);
     streamed_lines(&remote, &asked, ("a change", &arguments.grant()), &mut |lines| {
-        out.write_now(&text_of(lines, &mut lost)?)
+        out.write_now(&text_of(lines, are_documents, &mut lost)?)
     })?;
     out.end()?;
     lost.map_or(Ok(()), |text| Err(Failure::work(text)))
@@ -102,44 +104,48 @@ pub(crate) fn changes(arguments: &ChangesArguments) -> Result<(), Failure> {
 
 /// Converts lines of the server to lines of output. The message of an error line, which ends the
 /// stream, goes to `lost`.
-fn text_of(lines: &[u8], lost: &mut Option<String>) -> Result<Vec<u8>, String> {
-    let malformed =
-        |error: &dyn std::fmt::Display| format!("the server's line is no change: {error}");
+fn text_of(
+    lines: &[u8],
+    are_documents: bool,
+    lost: &mut Option<String>,
+) -> Result<Vec<u8>, String> {
+    let malformed = || "the server's line is no change; is it Pellucid?".to_owned();
     let mut text = Vec::new();
     for line in lines.split(|byte| *byte == b'\n') {
-        let line: Map<String, Value> =
-            serde_json::from_slice(line).map_err(|error| malformed(&error))?;
-        if let Some(error) = line.get("error") {
-            *lost = Some(error.as_str().unwrap_or_default().to_owned());
-            continue;
+        let members = members(line).ok_or_else(malformed)?;
+        match attribute(&members, r#""error""#) {
+            Some(error) => *lost = Some(serde_json::from_slice(error).unwrap_or_default()),
+            None => write_line(&members, are_documents, &mut text).ok_or_else(malformed)?,
         }
-        let shown = shown(line).map_err(|error| malformed(&error))?;
-        serde_json::to_writer(&mut text, &shown).map_err(|error| malformed(&error))?;
-        text.push(b'\n');
     }
     Ok(text)
 }
 
-/// Decodes the base64 fields of a line to text where they are UTF-8; otherwise they are renamed and
-/// stay in base64. The keys of documents are text already.
-fn shown(line: Map<String, Value>) -> Result<Map<String, Value>, base64::DecodeError> {
-    let is_document = line.contains_key("document");
-    let mut shown = Map::new();
-    for (name, value) in line {
-        match (&*name, &value) {
-            ("key" | "value", Value::String(text)) if !is_document => {
-                match String::from_utf8(STANDARD.decode(text)?) {
-                    Ok(text) => shown.insert(name, text.into()),
-                    Err(error) => {
-                        let base64 = STANDARD.encode(error.as_bytes());
-                        shown.insert(format!("{name}_base64"), base64.into())
-                    }
-                };
-            }
-            _ => {
-                shown.insert(name, value);
-            }
+/// Appends a line; `None` if it is malformed. Documents and their keys are copied unchanged.
+fn write_line(members: &[Member<'_>], are_documents: bool, text: &mut Vec<u8>) -> Option<()> {
+    text.push(b'{');
+    for (place, Member { name, value }) in members.iter().enumerate() {
+        if place > 0 {
+            text.push(b',');
         }
+        if !are_documents && [r#""key""#, r#""value""#].map(str::as_bytes).contains(name) {
+            text.extend_from_slice(decoded(name, value)?.as_bytes());
+            continue;
+        }
+        text.extend_from_slice(name);
+        text.push(b':');
+        text.extend_from_slice(value);
     }
-    Ok(shown)
+    text.extend_from_slice(b"}\n");
+    Some(())
+}
+
+/// Decodes a field in base64 to text if it is UTF-8; otherwise it is renamed and stays in base64.
+fn decoded(name: &[u8], value: &[u8]) -> Option<String> {
+    let name: &str = serde_json::from_slice(name).ok()?;
+    let base64: &str = serde_json::from_slice(value).ok()?;
+    Some(match String::from_utf8(STANDARD.decode(base64).ok()?) {
+        Ok(text) => format!("\"{name}\":{}", Value::from(text)),
+        Err(_) => format!("\"{name}_base64\":\"{base64}\""),
+    })
 }

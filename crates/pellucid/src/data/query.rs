@@ -1,10 +1,12 @@
 //! `pellucid query`: runs a query and prints one result per line.
 
+use std::collections::BTreeMap;
 use std::io::{Read, stdin};
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::results::{BATCH_RESULTS, DatabaseClient};
 use super::{DATABASE, RUNTIME_SECONDS};
@@ -45,25 +47,23 @@ impl QueryArguments {
         Ok(text)
     }
 
-    fn variables(&self) -> Result<Map<String, Value>, Failure> {
-        let variable = |text: &String| {
+    /// The bind variables as a JSON object. Their values are copied, so that none is changed.
+    fn variables(&self) -> Result<String, Failure> {
+        let mut variables = BTreeMap::new();
+        for text in &self.binds {
             let wrong = |reason: &str| {
                 let example = "write it as age=30, or name='\"Ada\"' for a text";
                 Failure::usage(format!("--bind {text}: {reason}; {example}"))
             };
             let (name, value) = text.split_once('=').ok_or_else(|| wrong("there is no ="))?;
-            let value = serde_json::from_str(value).map_err(|error| wrong(&error.to_string()))?;
-            Ok::<_, Failure>((name.to_owned(), value))
-        };
-        let mut variables = Map::new();
-        for text in &self.binds {
-            let (name, value) = variable(text)?;
-            if variables.contains_key(&name) {
+            serde_json::from_str::<IgnoredAny>(value).map_err(|error| wrong(&error.to_string()))?;
+            if variables.insert(name, value).is_some() {
                 return Err(Failure::usage(format!("--bind {name} is given twice")));
             }
-            variables.insert(name, value);
         }
-        Ok(variables)
+        let member = |(name, value): (&str, &str)| format!("{}:{value}", Value::from(name));
+        let members: Vec<_> = variables.into_iter().map(member).collect();
+        Ok(format!("{{{}}}", members.join(",")))
     }
 }
 
@@ -71,11 +71,8 @@ impl QueryArguments {
 pub(crate) fn query(arguments: &QueryArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let variables = arguments.variables()?;
-    let asked = json!({
-        "query": arguments.text()?,
-        "bindVars": variables,
-        "batchSize": BATCH_RESULTS,
-    });
+    let text = Value::from(arguments.text()?);
+    let asked = format!(r#"{{"query":{text},"bindVars":{variables},"batchSize":{BATCH_RESULTS}}}"#);
     let patience = Duration::from_secs(arguments.patience);
     let database = DatabaseClient { remote: &remote, database: &arguments.database, patience };
     let mut out = OutputStream::standard();

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::json::{attribute, elements, members};
 use crate::Failure;
 use crate::remote_server::{Answer, RemoteServer, encoded, question};
@@ -30,11 +28,11 @@ impl DatabaseClient<'_> {
     /// body of the request.
     pub(super) fn results(
         &self,
-        query: &Value,
+        query: &str,
         take: &mut ResultCallback<'_>,
     ) -> Result<(), Failure> {
         let path = format!("/_db/{}/_api/cursor", encoded(self.database));
-        let mut answer = self.ask("POST", &path, query.to_string().as_bytes())?;
+        let mut answer = self.ask("POST", &path, query.as_bytes())?;
         loop {
             let members = members(&answer.body).ok_or_else(malformed)?;
             let results = attribute(&members, r#""result""#).and_then(elements);

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pellucid_server::Accounting;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::SIGINT;
 
 use crate::Failure;
 use crate::demo::requests::Kind;
 use crate::demo::stages::{ConstantRateResult, Plan};
+use crate::end_signals::end_signals;
 use crate::load::{check_writable, report_of, save};
 use crate::server_process::ServerProcess;
 use crate::settings::AccountingKind;
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     // Other signals do not: a terminal that is closed and `timeout` send theirs twice.
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register_conditional_default(SIGINT, Arc::clone(&stop))?;
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
+    for signal in end_signals() {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let plan = arguments.plan(stop)?;

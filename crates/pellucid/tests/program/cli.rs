@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -411,6 +412,13 @@ fn a_demo_that_a_signal_ends_leaves_no_server_and_no_store() {
     ] {
         let folder = TempDir::new().unwrap();
         let mut command = pellucid(&["demo", "--keys", "1000", "--keep"]);
+        // SAFETY: the call is async-signal-safe. Under `nohup` the tests ignore the signal.
+        unsafe {
+            command.pre_exec(|| match libc::signal(libc::SIGHUP, libc::SIG_DFL) {
+                libc::SIG_ERR => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            })
+        };
         let mut demo = spawn(command.current_dir(folder.path()).env("TMPDIR", folder.path()));
         let mut line = String::new();
         BufReader::new(demo.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -1,9 +1,11 @@
 //! Tests of `pellucid inspect`.
 
+use std::fs::File;
+use std::io::PipeWriter;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::common::{pellucid, run, text};
+use crate::common::{failed, pellucid, run, text};
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, IndexChange, Operation, TableOptions,
 };
@@ -57,6 +59,24 @@ fn flip(path: &Path, offset: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
+/// Runs the program with this standard output; returns its exit code and standard error.
+fn with_output(arguments: &[&str], output: impl Into<Stdio>) -> (Option<i32>, String) {
+    let mut command = pellucid(arguments);
+    let child = command.stdout(output).stderr(Stdio::piped()).spawn().unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), text(&output.stderr).to_owned())
+}
+
+/// A standard output on a full disk.
+fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+/// A standard output whose reader has gone.
+fn closed() -> PipeWriter {
+    std::io::pipe().unwrap().1
+}
+
 /// Regression: commands that could not write to standard output ended with a signal and a stack
 /// trace, also if the reader had closed its pipe, which is not an error.
 #[test]
@@ -72,20 +92,26 @@ fn a_failed_write_to_standard_output_exits_with_1() {
         &["serve", "--data", directory, "--print-config"],
     ];
     for arguments in cases {
-        let end = |output: Stdio| {
-            let mut command = pellucid(arguments);
-            let child = command.stdout(output).stderr(Stdio::piped()).spawn().unwrap();
-            let output = child.wait_with_output().unwrap();
-            (output.status.code(), text(&output.stderr).to_owned())
-        };
-        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let (code, errors) = end(full.into());
+        let (code, errors) = with_output(arguments, full());
         assert_eq!(code, Some(1), "{arguments:?}: {errors}");
         assert!(errors.contains("cannot write to standard output"), "{arguments:?}: {errors}");
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        assert_eq!(end(writer.into()), (Some(0), String::new()), "{arguments:?}");
+        let ended = with_output(arguments, closed());
+        assert_eq!(ended, (Some(0), String::new()), "{arguments:?}");
     }
+}
+
+/// Regression: a dump read the whole store, also if nobody read its output any more.
+#[test]
+fn a_dump_that_cannot_be_written_reads_no_further() {
+    let folder = TempDir::new().unwrap();
+    let directory = store(&folder);
+    flip(&first_segment(&directory), 2_000);
+    let dump = ["inspect", directory.to_str().unwrap(), "dump", "--values"];
+    failed(&run(&dump), 1, "damaged");
+    let (code, errors) = with_output(&dump, full());
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("cannot write to standard output"), "{errors}");
+    assert_eq!(with_output(&dump, closed()), (Some(0), String::new()));
 }
 
 #[test]

@@ -103,6 +103,21 @@ fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
     }
 }
 
+/// Regression: requests without a key went to the first node if the list names the node of the URL
+/// in another way.
+#[test]
+fn requests_without_a_key_go_to_the_node_of_the_url() {
+    let nodes = Nodes::start(2, |_| {});
+    for node in 0..2 {
+        let url = format!("http://localhost:{}/_api/version", nodes.nodes[node].address.port());
+        let document = json_of(&run(&["load", "--direct", "-t1", "-c1", "-d1s", "--json", &url]));
+        for asked in document["direct"]["nodes"].as_array().unwrap() {
+            let is_of_url = asked["url"] == nodes.url(node);
+            assert_eq!(asked["requests"].as_u64().unwrap() > 0, is_of_url, "{asked}");
+        }
+    }
+}
+
 /// Regression: a server with accounts was asked for its nodes, its account and its background work
 /// without the credentials of the requests.
 #[test]

@@ -82,6 +82,19 @@ fn wrong_usage_and_failures_name_a_cure() {
     fails(&["study", "merge-tree", "--seconds", "0"], 2, "2 seconds");
     fails(&["study", "merge-tree", "--memory", "1"], 2, "32M");
     fails(&["study", "merge-tree", "--data", "/nowhere/at/all"], 1, "/nowhere/at/all");
+    // Regression: flags of other studies were ignored.
+    for (study, flags) in [
+        ("cluster", &["requests", "documents", "queries", "memory"][..]),
+        ("connection-pool", &["requests", "seconds", "memory"]),
+        ("entity", &["requests", "documents", "queries"]),
+        ("merge-tree", &["requests", "documents", "queries"]),
+        ("request-life", &["documents", "queries", "seconds", "memory"]),
+    ] {
+        for flag in flags {
+            let flag = format!("--{flag}");
+            fails(&["study", study, &flag, "64000000"], 2, &format!("{flag} is for "));
+        }
+    }
     // Regression: a result was lost if its report could not be written after the study.
     let refused = run(&["study", "request-life", "--quick", "-o", "/dev/null"]);
     failed(&refused, 2, "/dev/null");

@@ -53,16 +53,28 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
   }
   function isFound(node) { return needle !== '' && name(node).toLowerCase().indexOf(needle) >= 0; }
 
+  // What functions that match take below the root, with those too narrow for a bar.
+  function matched() {
+    var inFound = [], sum = 0;
+    for (var node = root; node < count; node++) {
+      var isBelow = node === root ? false : inFound[data.parents[node]];
+      if (isBelow === undefined) continue;
+      inFound[node] = isBelow || isFound(node);
+      if (inFound[node] && !isBelow) sum += present.total[node];
+    }
+    return sum;
+  }
+
   var present = sums(data.samples, false), base = hasBase ? sums(data.base, true) : null;
 
   function draw() {
     var width = Math.max(300, place.clientWidth), whole = present.total[root] || 1;
     var svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-    var matched = 0, deepest = 0;
+    var deepest = 0;
     // The callers of the zoomed function stay above it, over the whole width.
     var above = [], node = root;
     while (node !== 0) { node = data.parents[node]; above.unshift(node); }
-    function bar(node, x, barWidth, inFound) {
+    function bar(node, x, barWidth) {
       var share = present.total[node] / (present.total[0] || 1), mark = kind(node), sign = '';
       if (base) {
         var marks = change(share - base.total[node] / (base.total[0] || 1));
@@ -72,9 +84,7 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
       var text = name(node) + ': ' + percent(share) + ' of all, ' + amount(present.total[node]);
       if (base) text += ', before ' + percent(base.total[node] / (base.total[0] || 1));
       var group = element('g', { tabindex: 0, role: 'button', 'aria-label': text, 'data-node': node }, svg);
-      var isMatch = isFound(node);
-      if (isMatch) group.setAttribute('class', 'found');
-      if (isMatch && !inFound) matched += present.total[node];
+      if (isFound(node)) group.setAttribute('class', 'found');
       deepest = Math.max(deepest, depths[node]);
       element('rect', { x: x, y: depths[node] * ROW, width: Math.max(0.3, barWidth - 0.5), height: ROW - 1, 'class': mark }, group);
       var letters = Math.floor((barWidth - 6) / 6.7), label = sign + name(node);
@@ -82,16 +92,15 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
         element('text', { x: x + 3, y: depths[node] * ROW + 12.5 }, group).textContent =
           label.length > letters ? label.slice(0, letters - 1) + '…' : label;
       }
-      return inFound || isMatch;
     }
-    above.forEach(function (node) { bar(node, 0, width, true); });
-    var open = [[root, 0, false]];
+    above.forEach(function (node) { bar(node, 0, width); });
+    var open = [[root, 0]];
     while (open.length) {
       var next = open.pop(), at = next[1];
-      var inFound = bar(next[0], at, present.total[next[0]] / whole * width, next[2]);
+      bar(next[0], at, present.total[next[0]] / whole * width);
       children[next[0]].forEach(function (child) {
         var childWidth = present.total[child] / whole * width;
-        if (childWidth >= 0.4) open.push([child, at, inFound]);
+        if (childWidth >= 0.4) open.push([child, at]);
         at += childWidth;
       });
     }
@@ -101,7 +110,7 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
     svg.setAttribute('aria-label', 'Flame graph');
     place.textContent = '';
     place.appendChild(svg);
-    found.textContent = needle === '' ? '' : percent(matched / whole) + ' of what is shown is in functions that match';
+    found.textContent = needle === '' ? '' : percent(matched() / whole) + ' of what is shown is in functions that match';
     list();
   }
   function list() {
@@ -156,33 +165,34 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
   // The heat map: a stretch is chosen by dragging over columns, or by its times.
   var heat = part('heat');
   if (heat) {
-    var columns = heat.viewBox.baseVal.width, perSecond = 1e9 / data.cellNs;
+    var columns = heat.viewBox.baseVal.width;
+    var seconds = heat.viewBox.baseVal.height * data.cellNs / 1e9;
     var fromField = part('from'), toField = part('to');
     var mark = element('rect', { y: 0, height: heat.viewBox.baseVal.height, width: 0, 'class': 'heat-span' }, heat);
     var choose = function (begin, end) {
-      var isWhole = begin <= 0 && end >= columns;
-      from = isWhole ? 0 : begin * perSecond;
-      to = isWhole ? Infinity : end * perSecond;
+      var isWhole = begin <= 0 && end >= columns * seconds;
+      from = isWhole ? 0 : begin * 1e9 / data.cellNs;
+      to = isWhole ? Infinity : end * 1e9 / data.cellNs;
       fromField.value = begin;
       toField.value = end;
-      mark.setAttribute('x', isWhole ? 0 : begin);
-      mark.setAttribute('width', isWhole ? 0 : end - begin);
+      mark.setAttribute('x', isWhole ? 0 : begin / seconds);
+      mark.setAttribute('width', isWhole ? 0 : (end - begin) / seconds);
       present = sums(data.samples, false);
       draw();
     };
-    var second = function (event) {
+    var column = function (event) {
       var area = heat.getBoundingClientRect();
       return Math.min(columns - 1, Math.max(0, Math.floor((event.clientX - area.left) / area.width * columns)));
     };
     var start = null;
     heat.addEventListener('pointerdown', function (event) {
-      start = second(event);
+      start = column(event);
       heat.setPointerCapture(event.pointerId);
     });
     heat.addEventListener('pointerup', function (event) {
       if (start === null) return;
-      var end = second(event);
-      choose(Math.min(start, end), Math.max(start, end) + 1);
+      var end = column(event);
+      choose(Math.min(start, end) * seconds, (Math.max(start, end) + 1) * seconds);
       start = null;
     });
     var byFields = function () {
@@ -191,7 +201,7 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
     };
     fromField.addEventListener('change', byFields);
     toField.addEventListener('change', byFields);
-    part('whole').addEventListener('click', function () { choose(0, columns); });
+    part('whole').addEventListener('click', function () { choose(0, columns * seconds); });
     part('span').hidden = false;
   }
   addEventListener('resize', draw);

@@ -105,14 +105,17 @@ fn write_heat(page: &mut Markup, graph: &FlameGraph) {
     let label = format!("Heat map: {}", graph.title);
     page.element("section", &[("class", "card"), ("aria-label", &label)], |page| {
         page.leaf("h2", &[], "When");
-        let how = "A column is a second, a cell a twentieth of it, the first at the bottom; the \
-                   stronger the shade, the more. Drag over columns, or give two times, to see that \
-                   stretch alone below.";
-        page.leaf("p", &[("class", "muted")], how);
+        let seconds = flame_heat::column_seconds(graph);
+        let how = format!(
+            "A column is {seconds} s, a cell a twentieth of it, the first at the bottom; the \
+             stronger the shade, the more. Drag over columns, or give two times, to see that \
+             stretch alone below."
+        );
+        page.leaf("p", &[("class", "muted")], &how);
         flame_heat::write(page, graph);
         let form = [("hidden", "hidden"), ("class", "tools flame-span")];
         page.element("p", &form, |page| {
-            let last = (flame_heat::columns(graph)).to_string();
+            let last = (flame_heat::columns(graph) * seconds).to_string();
             let fields = [("flame-from", "from second", "0"), ("flame-to", "to second", &last)];
             for (class, label, value) in fields {
                 page.element("label", &[], |page| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::flame_graph::{FlameGraph, FlameUnit, Leaf};
-use super::flame_heat::{CELL_NS, cell_of};
+use super::flame_heat::{cell_ns, cell_of};
 
 /// The graph as JSON: nodes as two lists (caller, name), samples as cell of the heat map, node and
 /// amount.
@@ -37,7 +37,7 @@ pub(super) fn data_of(graph: &FlameGraph) -> String {
     };
     json!({
         "unit": unit,
-        "cellNs": CELL_NS,
+        "cellNs": cell_ns(graph),
         "names": texts,
         "parents": parents,
         "nameOf": names,

@@ -1,22 +1,30 @@
-//! The heat map of a flame graph: a column for each second, a row for each twentieth of a second;
-//! the darker the cell, the greater the amount. It shows pauses and bursts of a few milliseconds,
-//! which no sum shows.
+//! The heat map of a flame graph: a column for each second, or for several of a long profile, and a
+//! row for each twentieth of that; the darker the cell, the greater the amount. It shows pauses and
+//! bursts of a few milliseconds, which no sum shows.
 
 use super::flame_graph::{FlameGraph, Leaf};
 use super::markup::Markup;
 
-/// The length of a cell in nanoseconds.
-pub(super) const CELL_NS: u64 = 50_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 /// The number of cells in a column.
-pub(super) const ROWS: u64 = 20;
+const ROWS: u64 = 20;
 /// The largest number of columns.
 const COLUMNS_MAX: u64 = 900;
 const SHADES: usize = 8;
 
+/// The length of a column: one second, or as many as [`COLUMNS_MAX`] columns need for the profile.
+pub(super) fn column_seconds(graph: &FlameGraph) -> u64 {
+    graph.duration_ns.div_ceil(COLUMNS_MAX * SECOND_NS).max(1)
+}
+
+/// The length of a cell in nanoseconds.
+pub(super) fn cell_ns(graph: &FlameGraph) -> u64 {
+    column_seconds(graph) * SECOND_NS / ROWS
+}
+
 /// The number of the cell in which a sample lies.
 pub(super) fn cell_of(graph: &FlameGraph, leaf: &Leaf) -> u64 {
-    let last = COLUMNS_MAX * ROWS - 1;
-    (leaf.at_ns.saturating_sub(graph.began_ns) / CELL_NS).min(last)
+    leaf.at_ns.saturating_sub(graph.began_ns) / cell_ns(graph)
 }
 
 /// True if the samples have times.
@@ -26,7 +34,7 @@ pub(super) fn has_times(graph: &FlameGraph) -> bool {
 
 /// The number of columns of the map.
 pub(super) fn columns(graph: &FlameGraph) -> u64 {
-    graph.duration_ns.div_ceil(CELL_NS * ROWS).clamp(1, COLUMNS_MAX)
+    graph.duration_ns.div_ceil(column_seconds(graph) * SECOND_NS).max(1)
 }
 
 /// Writes the map. All cells of a shade are one path.
@@ -46,8 +54,10 @@ pub(super) fn write(markup: &mut Markup, graph: &FlameGraph) {
         paths[shade].push_str(&format!("M{x} {y}h1v1h-1z"));
     }
     let label = format!(
-        "Heat map: {columns} columns of one second, each of {ROWS} cells of 50 milliseconds, the \
-         first at the bottom"
+        "Heat map: {columns} columns of {} s, each of {ROWS} cells of {} ms, the first at the \
+         bottom",
+        column_seconds(graph),
+        cell_ns(graph) / 1_000_000,
     );
     let view = format!("0 0 {columns} {ROWS}");
     let width = (columns * 12).clamp(360, 1_300).to_string();
@@ -70,4 +80,29 @@ pub(super) fn write(markup: &mut Markup, graph: &FlameGraph) {
             markup.empty("path", &[("class", class.as_str()), ("d", path)]);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flame_graph::{FlameSample, FlameUnit};
+    use super::*;
+
+    /// Regression: all that came after the first 15 minutes was one cell, beside which the others
+    /// had no shade.
+    #[test]
+    fn a_long_profile_has_all_its_time_on_the_map() {
+        let names = vec!["f".to_owned()];
+        let mut graph = FlameGraph::new("t".to_owned(), FlameUnit::Nanoseconds, names);
+        graph.duration_ns = 1_800 * SECOND_NS;
+        for seconds in [100, 1_000, 1_700] {
+            let at_ns = seconds * SECOND_NS;
+            graph.add(&FlameSample { root: "get", stack: &[0], amount: 1.0, at_ns }, false);
+        }
+        let mut markup = Markup::default();
+        write(&mut markup, &graph);
+        let map = markup.finish();
+        assert!(map.contains("900 columns of 2 s, each of 20 cells of 100 ms"), "{map}");
+        let path = "d=\"M50 19h1v1h-1zM500 19h1v1h-1zM850 19h1v1h-1z\"";
+        assert!(map.contains(&format!("heat-{}\" {path}", SHADES - 1)), "{map}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::RUNTIME_SECONDS;
 use super::super::csv::write_row;
@@ -106,7 +106,7 @@ impl Export<'_> {
         DatabaseClient { remote: self.remote, database: self.database, patience }
     }
 
-    fn query(&self, query: &str, is_stream: bool) -> Value {
+    fn query(&self, query: &str, is_stream: bool) -> String {
         json!({
             "query": query,
             "bindVars": { "@collection": self.collection },
@@ -114,6 +114,7 @@ impl Export<'_> {
             "ttl": WAIT_SECONDS,
             "options": { "stream": is_stream },
         })
+        .to_string()
     }
 }
 

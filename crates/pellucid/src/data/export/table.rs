@@ -68,7 +68,7 @@ fn value_of(kind: Kind, json: &[u8]) -> Option<Value<'_>> {
         Kind::Text => Value::Text(serde_json::from_str(text).ok()?),
         Kind::Boolean => Value::Other(Cell::Boolean(text.parse().ok()?)),
         Kind::Integer => Value::Other(Cell::Integer(text.parse().ok()?)),
-        Kind::Double => Value::Other(Cell::Double(serde_json::from_str(text).ok()?)),
+        Kind::Double => Value::Other(Cell::Double(text.parse().ok()?)),
         _ => Value::Other(Cell::Json(json)),
     })
 }
@@ -88,6 +88,15 @@ mod tests {
         let mut kinds = Kinds::default();
         of.iter().for_each(|result| kinds.note(result.as_bytes()).unwrap());
         kinds
+    }
+
+    /// Regression: a double was rounded twice, to its neighbour.
+    #[test]
+    fn a_double_is_the_nearest_to_its_text() {
+        for text in ["0.38120423768821243", "-5e-324", "1.7976931348623157e308", "7"] {
+            let value = value_of(Kind::Double, text.as_bytes()).unwrap();
+            assert_eq!(value.cell(), Cell::Double(text.parse().unwrap()), "{text}");
+        }
     }
 
     #[test]

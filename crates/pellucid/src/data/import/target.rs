@@ -2,6 +2,7 @@
 
 use super::rows::Content;
 use crate::Failure;
+use crate::remote_server::REFUSES_WRITES;
 
 /// The failure of a batch.
 pub(super) struct Refusal {
@@ -45,8 +46,10 @@ impl Refusal {
 
     /// The failure of a batch that the server answered with this status. `text` is the reason.
     pub(super) fn answered(status: u16, text: String, place: Option<usize>) -> Refusal {
-        // A server that is busy or full has written nothing; after an internal error it may have.
-        let is_undone = status < 500 || matches!(status, 501 | 503 | 507);
+        // A server that is busy or full has written nothing. After an internal error it may have,
+        // and a write whose sync failed may survive.
+        let is_refused = status < 500 || matches!(status, 501 | 503 | 507);
+        let is_undone = is_refused && !text.contains(REFUSES_WRITES);
         Refusal { text, place, is_undone }
     }
 }

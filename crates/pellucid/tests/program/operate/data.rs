@@ -222,3 +222,31 @@ fn changes_are_lines_and_continue_at_a_cursor() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// Regression: numbers were rounded and attributes sorted, and a deep document or a deleted one
+/// ended the changes of its collection.
+#[test]
+fn documents_and_bind_variables_pass_unchanged() {
+    let (_folder, server) = serve(&[]);
+    let url = &server.url();
+    let number = "0.38120423768821243";
+    let attributes = format!("\"z\":1,\"a\":{number}");
+    let deep = "[".repeat(150) + &"]".repeat(150);
+    let documents = format!(
+        "{{\"_key\":\"wide\",{attributes}}}\n{{\"_key\":\"deep\",\"a\":{deep}}}\n\
+         {{\"_key\":\"gone\"}}\n"
+    );
+    let import = ["import", url, "-", "--collection", "c", "--create", "documents"];
+    done(&feed(&import, documents.as_bytes()));
+    done(&run(&["query", url, "REMOVE 'gone' IN c"]));
+    let output = run(&["changes", url, "--collection", "c", "--since", "0"]);
+    let changes = done(&output);
+    let deleted = "\"key\":\"gone\",\"deleted\":true";
+    for expected in [&*attributes, &format!("\"a\":{deep}"), deleted] {
+        assert_eq!(changes.matches(expected).count(), 1, "{expected}: {changes}");
+    }
+    for value in [number, &format!("{{{attributes}}}"), &deep] {
+        let bound = run(&["query", url, "RETURN @x", "--bind", &format!("x={value}")]);
+        assert_eq!(done(&bound), format!("{value}\n"));
+    }
+}

@@ -55,7 +55,8 @@ fn of_every_kind() -> String {
         json!({"_key": "a", "text": "1", "is": true, "whole": 1, "wide": -9_007_199_254_740_993_i64,
             "number": 1, "mixed": 1, "list": [1.5, {"a": null}], "large": u64::MAX}),
         json!({"_key": "b", "text": "", "is": false, "whole": -2, "wide": i64::MAX,
-            "number": 0.1, "mixed": "1", "list": [], "null": null, "huge": 1e20, "exact": 1e300}),
+            "number": 0.38120423768821243, "mixed": "1", "list": [], "null": null, "huge": 1e20,
+            "exact": 1e300}),
         json!({"_key": "c", "number": -5e-324, "mixed": null, "exact": 1.5e18, "low": -1e20}),
     ];
     all.iter().map(|document| format!("{document}\n")).collect()
@@ -77,9 +78,9 @@ fn documents_come_back_as_they_were() {
         done(&run(&[&import[..], &["--create", "documents"]].concat()));
         let lines = |of: &str| {
             let output = run(&["export", source, "--collection", of]);
-            parsed(done(&output))
+            done(&output).to_owned()
         };
-        // The comparison includes the digits: 1 is not 1.0.
+        // Digits are compared: a parser might round both alike.
         assert_eq!(lines(&copied), lines(collection), "{collection}");
     }
     let some = folder.path().join("some.parquet");
