@@ -286,12 +286,13 @@ impl Expansion<Code> {
         run.memory.take(list.own_bytes())?;
         let mut elements = Vec::new();
         flatten(&list, self.levels.min(DEPTH_MAX), &mut elements, run)?;
-        let mut skip = 0;
-        let mut most = usize::MAX;
+        let (mut skip, mut most) = (0, usize::MAX);
         if let Some((offset, count)) = &self.limit {
-            let whole = |value: Value| to_number(value.view()).to_int();
-            skip = usize::try_from(whole(offset.compute(row, run)?)).unwrap_or(0);
-            most = usize::try_from(whole(count.compute(row, run)?)).unwrap_or(0);
+            let whole = |value: Value| usize::try_from(to_number(value.view()).to_int()).ok();
+            let (offset, count) =
+                (whole(offset.compute(row, run)?), whole(count.compute(row, run)?));
+            // A negative operand leaves nothing.
+            (skip, most) = offset.zip(count).unwrap_or_default();
         }
         let mut result = Vec::new();
         for element in elements {

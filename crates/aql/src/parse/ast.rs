@@ -180,6 +180,8 @@ pub(crate) enum Quantifier<E = Expression> {
 #[derive(Clone, Debug)]
 pub(crate) enum Expression {
     Constant(Value),
+    /// A number out of range: null, and a warning.
+    OutOfRange,
     Bind(String),
     CollectionBind(String),
     /// A variable, or else a collection.
@@ -234,7 +236,8 @@ pub(crate) struct ArrayPredicate<E = Expression> {
     pub(crate) filter: Option<E>,
 }
 
-/// The pseudo-variable that stands for the element within brackets.
+/// The pseudo-variable that stands for the element within brackets, and outside of them for the
+/// document of `UPSERT FILTER`.
 pub(crate) const CURRENT: &str = "CURRENT";
 
 /// A member of an object literal.

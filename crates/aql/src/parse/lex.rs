@@ -5,7 +5,7 @@ use pellucid_budget::Share;
 use super::ast::{Expression, Member, Statement};
 use super::position;
 use super::token::{Keyword, Sign, Token};
-use crate::{QueryError, Result, number};
+use crate::{QueryError, Result};
 
 /// The most copies of a query's text in memory while it is parsed: in tokens and in the tree, in
 /// the names of bind variables, and in strings that grow.
@@ -260,12 +260,6 @@ impl<'a> Lexer<'a> {
         if is_whole && let Ok(value) = text.parse() {
             return Ok(Token::Integer(value));
         }
-        match text.parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(Token::Double(value)),
-            _ => Err(QueryError::new(
-                number::NUMBER_OUT_OF_RANGE,
-                format!("number out of range near '{text}'"),
-            )),
-        }
+        Ok(Token::Double(text.parse().unwrap_or(f64::INFINITY)))
     }
 }

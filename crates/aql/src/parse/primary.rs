@@ -30,7 +30,9 @@ pub(super) fn parse_value(parser: &mut Parser<'_>) -> Result<Expression> {
                 is_expanding = true;
             } else if *parser.peek() == Token::Sign(Sign::Question) {
                 let question = parser.within(|parser| parser.apart(parse_question))?;
-                value = within_each(value, is_expanding, |list| {
+                // As several stars do, several question marks flatten the result before them.
+                let in_each = is_expanding && question.levels == 1;
+                value = within_each(value, in_each, |list| {
                     Expression::Question(Box::new(ArrayPredicate { list, ..question }))
                 });
             } else {
@@ -143,7 +145,8 @@ fn parse_primary(parser: &mut Parser<'_>) -> Result<Expression> {
         Token::Keyword(Keyword::True) => Expression::Constant(Value::Bool(true)),
         Token::Keyword(Keyword::False) => Expression::Constant(Value::Bool(false)),
         Token::Integer(value) => Expression::Constant(Value::number(Number::Uint(value))),
-        Token::Double(value) => Expression::Constant(Value::from(value)),
+        Token::Double(value) if value.is_finite() => Expression::Constant(Value::from(value)),
+        Token::Double(_) => Expression::OutOfRange,
         Token::String(text) => Expression::Constant(Value::from(text)),
         Token::Bind(name) => {
             parser.raise()?;

@@ -10,7 +10,7 @@ pub(crate) enum Token {
     String(String),
     /// A whole number.
     Integer(u64),
-    /// Any other number.
+    /// Any other number, infinite if it is out of range.
     Double(f64),
     /// `@name`.
     Bind(String),

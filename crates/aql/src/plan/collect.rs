@@ -2,6 +2,7 @@
 
 use super::builder::Builder;
 use super::expressions::plan_expression;
+use super::options::read_options;
 use super::scope::Binding;
 use crate::aggregator::Aggregator;
 use crate::parse::ast::{self, Expression};
@@ -37,6 +38,10 @@ pub(super) fn plan_collect(builder: &mut Builder<'_>, collect: &ast::Collect) ->
         let slot = builder.variables.add(Some(name));
         show(name, slot);
         planned.count = Some(slot);
+    }
+    // Options are hints without effect here, but must be valid.
+    if let Some(options) = &collect.options {
+        read_options(builder, options)?;
     }
     // Earlier variables are not visible any more, except those of the outer query.
     builder.scope.forget_own();

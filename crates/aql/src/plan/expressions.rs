@@ -38,6 +38,9 @@ fn plan_unfolded(builder: &mut Builder<'_>, expression: &Expression) -> Result<C
     builder.run.memory.take(size_of::<Code>())?;
     Ok(match expression {
         Expression::Constant(value) => Code::Constant(value.clone()),
+        Expression::OutOfRange => Code::Constant(
+            builder.run.warn_null(number::NUMBER_OUT_OF_RANGE, "number out of range")?,
+        ),
         Expression::Bind(name) => Code::Constant(builder.binds.fix(name)),
         Expression::CollectionBind(name) => {
             let name = builder.binds.fix_collection(name)?;

@@ -8,7 +8,10 @@ use crate::parse::ast::Expression;
 use crate::{OverwriteMode, QueryError, Result, WriteOptions, number};
 
 /// The members of an options object, which must be known before the query runs.
-fn read_options(builder: &mut Builder<'_>, options: &Expression) -> Result<Vec<(String, Value)>> {
+pub(super) fn read_options(
+    builder: &mut Builder<'_>,
+    options: &Expression,
+) -> Result<Vec<(String, Value)>> {
     let code = plan_expression(builder, options)?;
     match code.constant() {
         Some(value) if value.view().as_object().is_some() => {

@@ -22,6 +22,8 @@ pub(super) struct Scope {
     bindings: Vec<Binding>,
     /// The number of enclosing brackets with `CURRENT`.
     brackets: usize,
+    /// `CURRENT` outside of brackets, in the filter of `UPSERT`.
+    current_document: Option<Slot>,
     /// The names that are visible outside each of the enclosing queries.
     around: Vec<Vec<Binding>>,
 }
@@ -66,16 +68,7 @@ impl Scope {
     /// Declares a name, replacing an existing declaration.
     pub(super) fn redeclare(&mut self, name: &str, slot: Slot) {
         self.bindings.retain(|binding| binding.name != name);
-        self.shadow(name, slot);
-    }
-
-    /// Gives a name another meaning until [`Self::unshadow`].
-    pub(super) fn shadow(&mut self, name: &str, slot: Slot) {
         self.bindings.push(Binding { name: name.to_owned(), code: Code::Path(slot, Vec::new()) });
-    }
-
-    pub(super) fn unshadow(&mut self) {
-        self.bindings.pop();
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Code> {
@@ -104,8 +97,14 @@ impl Scope {
         self.brackets -= 1;
     }
 
-    /// `CURRENT` of the innermost brackets.
+    /// Sets what `CURRENT` is outside of brackets.
+    pub(super) fn set_current_document(&mut self, document: Option<Slot>) {
+        self.current_document = document;
+    }
+
+    /// `CURRENT` of the innermost brackets, or else the current document.
     pub(super) fn current(&self) -> Option<Code> {
-        self.brackets.checked_sub(1).map(Code::Local)
+        let document = self.current_document.map(|slot| Code::Path(slot, Vec::new()));
+        self.brackets.checked_sub(1).map(Code::Local).or(document)
     }
 }

@@ -10,9 +10,7 @@ use super::expressions::plan_expression;
 use super::filters::add_filter;
 use super::indexes::choose_indexes;
 use super::options::plan_write_options;
-use crate::parse::ast::{
-    self, BinaryOperator, CURRENT, Expression, MemberName, Target, UpsertSearch,
-};
+use crate::parse::ast::{self, BinaryOperator, Expression, MemberName, Target, UpsertSearch};
 use crate::parse::{DEPTH_MAX, too_deep};
 use crate::tree::{Code, NodeKind, Pipeline, Slot, Upsert, Write};
 use crate::{Collection, QueryError, Result, number};
@@ -59,9 +57,9 @@ pub(super) fn plan_upsert(builder: &mut Builder<'_>, upsert: &ast::Upsert) -> Re
     let condition = match &upsert.search {
         UpsertSearch::Example(example) => plan_example(builder, example, found)?,
         UpsertSearch::Filter(filter) => {
-            builder.scope.shadow(CURRENT, found);
+            builder.scope.set_current_document(Some(found));
             let code = plan_expression(builder, filter);
-            builder.scope.unshadow();
+            builder.scope.set_current_document(None);
             code?
         }
     };

@@ -122,6 +122,9 @@ fn expressions_follow_the_rules_of_values() {
         ("[[1], [2]][*][**]", "[1,2]"),
         ("[{f: [{n: 1}]}, {f: [{n: 2}]}][*].f[**].n", "[1,2]"),
         ("[1, 2, 3, 4][* FILTER CURRENT > 1 LIMIT 1, 2 RETURN CURRENT * 2]", "[6,8]"),
+        ("[1, 2][* LIMIT 0, 1]", "[1]"),
+        ("[1, 2][* LIMIT -1, 2]", "[]"),
+        ("[1, 2][* LIMIT 1, -1]", "[]"),
         ("[1, 2][* FILTER $CURRENT > 1]", "[2]"),
         ("[1, 2, 3][? ANY FILTER CURRENT > 2]", "true"),
         ("[1, 2, 3][? 2 FILTER CURRENT > 1]", "true"),
@@ -131,6 +134,9 @@ fn expressions_follow_the_rules_of_values() {
         ("[1][? -2..-1 FILTER false]", "true"),
         ("[[1, 2], [3]][?? FILTER CURRENT > 2]", "true"),
         ("[[1, 2], [3]][?? ALL FILTER CURRENT > 1]", "false"),
+        ("[{t: [1, 2]}, {t: [3]}][*].t[?? FILTER CURRENT > 2]", "true"),
+        ("[{t: [1]}][*].t[?? FILTER CURRENT > 2]", "false"),
+        ("[{t: [1]}, {t: [3]}][*].t[? FILTER CURRENT > 2]", "[false,true]"),
         ("null[?? NONE FILTER CURRENT]", "false"),
         ("null[? NONE FILTER CURRENT]", "false"),
         ("null[? ALL FILTER CURRENT]", "false"),
@@ -154,6 +160,7 @@ fn groups_are_collected() {
     for (text, expected) in [
         ("FOR p IN plain COLLECT WITH COUNT INTO n RETURN n", "[5]"),
         ("FOR p IN empty COLLECT WITH COUNT INTO n RETURN n", "[0]"),
+        ("FOR i IN [1] COLLECT k = i OPTIONS {method: 'hash'} RETURN k", "[1]"),
         (
             "FOR p IN plain COLLECT a = p.age WITH COUNT INTO n RETURN [a, n]",
             "[[null,1],[25,2],[36,1],[61.5,1]]",
@@ -245,6 +252,8 @@ fn errors_have_their_numbers() {
         ("RETURN RANDOM_TOKEN(-1)", number::FUNCTION_ARGUMENT_TYPE),
         ("RETURN COLLECTION_COUNT(5)", number::FUNCTION_ARGUMENT_TYPE),
         ("FOR i IN 1..2 LIMIT i RETURN i", number::PARSE),
+        ("RETURN 1e400 +", number::PARSE),
+        ("FOR i IN [1] COLLECT k = i OPTIONS {method: i} RETURN k", number::COMPILE_TIME_OPTIONS),
         ("FOR i IN 1..2 LIMIT -1 RETURN i", number::NUMBER_OUT_OF_RANGE),
         (
             "FOR i IN 1..2 COLLECT a = i AGGREGATE b = i RETURN b",
@@ -316,6 +325,7 @@ fn invalid_arguments_of_dates_are_told_before_time_zones() {
 #[test]
 fn invalid_operations_give_null_and_a_warning() {
     for (text, expected) in [
+        ("RETURN 1e400", number::NUMBER_OUT_OF_RANGE),
         ("RETURN 1 / 0", number::DIVISION_BY_ZERO),
         ("FOR i IN [0] RETURN 1 % i", number::DIVISION_BY_ZERO),
         ("RETURN FIRST('x')", number::ARRAY_EXPECTED),

@@ -99,6 +99,22 @@ fn upserts_see_earlier_writes_of_the_query() {
     assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[1]");
 }
 
+/// Regression: `CURRENT` within brackets was the document, so that no document was found.
+#[test]
+fn brackets_in_the_filter_of_an_upsert_have_their_own_current() {
+    let source = people();
+    for condition in [
+        "CURRENT.tags[? FILTER CURRENT == 'x']",
+        "LENGTH(CURRENT.tags[* FILTER $CURRENT == 'x']) > 0",
+        "'x' IN CURRENT.tags[* RETURN CURRENT] AND CURRENT.name == 'Ada'",
+    ] {
+        let text = format!(
+            "UPSERT FILTER {condition} INSERT {{n: 1}} UPDATE {{n: 2}} IN plain RETURN OLD._key"
+        );
+        assert_eq!(query(&source, &text).result.to_json(), "[\"a\"]", "{text}");
+    }
+}
+
 /// Regression: nested objects in bind variables were compared as a whole, so that a second document
 /// was inserted.
 #[test]
