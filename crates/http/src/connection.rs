@@ -474,7 +474,7 @@ impl Connection {
         turn: &TurnTimestamps,
         work: &mut Workspace<S>,
     ) -> StepResult<()> {
-        self.transport.drop_tls();
+        self.transport.drop_tls(&work.dispatcher.accounts);
         self.caller.is_encrypted = false;
         self.refuse(&Refusal::PlainText, turn, work)
     }

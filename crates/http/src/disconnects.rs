@@ -55,11 +55,10 @@ impl DisconnectReason {
         DisconnectReason::Memory,
     ];
     /// The reasons to end a stream of HTTP/2, and not its connection.
-    pub const OF_STREAMS: [DisconnectReason; 4] = [
+    pub const OF_STREAMS: [DisconnectReason; 3] = [
         DisconnectReason::RequestSlow,
         DisconnectReason::ResponseStalled,
         DisconnectReason::ResponseSlow,
-        DisconnectReason::Memory,
     ];
 
     /// The name in metrics.

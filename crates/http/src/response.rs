@@ -375,6 +375,9 @@ impl<'a> Response<'a> {
         if let Refusal::ByHead { allow: Some(methods), .. } = refusal {
             self.header("Allow", methods.as_bytes());
         }
+        if refusal.status() == 415 {
+            self.header("Accept-Encoding", b"identity");
+        }
         if let Refusal::Unauthorized(denial) = refusal {
             for challenge in denial.challenges {
                 self.header("WWW-Authenticate", challenge);
@@ -425,6 +428,10 @@ impl<'a> Response<'a> {
 
     fn end_headers(&mut self) {
         assert_eq!(self.state, State::Headers, "a response is finished once");
+        if self.status == 304 {
+            // The 200 in place of it may vary, and the length of its body is not known here.
+            self.is_long(u64::MAX);
+        }
         self.state = State::Finished;
         if self.target.fields.is_none() {
             end_headers(self.target.out, self.manner.keep_alive, self.manner.is_old);

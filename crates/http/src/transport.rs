@@ -106,8 +106,9 @@ impl Transport {
         self.tls.as_ref().is_some_and(|tls| tls.agreed_on_http2())
     }
 
-    /// Continues without TLS, for a client that does not speak it.
-    pub(crate) fn drop_tls(&mut self) {
+    /// Continues without TLS, for a client that does not speak it: its handshake has failed.
+    pub(crate) fn drop_tls(&mut self, accounts: &Accounts) {
+        add(&accounts.tls_meter().handshakes_failed, 1);
         self.tls = None;
     }
 

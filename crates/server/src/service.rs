@@ -388,6 +388,7 @@ impl Api {
         }
         tables.check_others()?;
         let (table, entities) = (tables.find(name)?, Arc::clone(&self.entities));
+        let acknowledgement = entities.acknowledgement(request)?;
         let Some(place) = tables.emptying.take() else {
             let line = "a table is being emptied already: one is at a time";
             return Err(Failure::Busy(line.into()));
@@ -395,7 +396,7 @@ impl Api {
         page_on_thread("pellucid-empty", &EMPTYING, move || {
             // The place is free when this closure ends, before the reply is sent.
             let _place = place;
-            let removed = entities.tables.empty(table)?;
+            let removed = entities.tables.empty(table, acknowledgement)?;
             Ok(Reply::value(200, &json!({ "removed": removed })))
         })
     }

@@ -75,6 +75,7 @@ fn plain_http_is_told_to_use_tls() {
     let running = start_tls(Limits::default());
     let answer = answers(connect(&running), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("use https://"), "{answer}");
+    assert_eq!(running.stats().tls.handshakes_failed, 1);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::Deserialize;
 
 use crate::access::error::AccessError;
@@ -144,7 +145,9 @@ impl AccountFile {
 /// Opens a file for writing. If it is new, only its owner can read it.
 fn private(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    options.write(true).create(true).truncate(false).mode(0o600);
+    // The owner of the folder may have put a link to any file of root there.
+    let file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
     // If an operator changes accounts as root, the server must be able to read them as the owner
     // of the folder.
     if let Some(folder) = path.parent().map(std::fs::metadata).transpose()?
@@ -166,6 +169,17 @@ mod tests {
 
     use super::*;
     use crate::access::record::AccountRecord;
+
+    /// Regression: root gave the file behind a link to the owner of the link's folder.
+    #[test]
+    fn a_link_is_not_opened() {
+        let folder = TempDir::new().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        std::fs::write(&target, "of root").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        assert!(private(&link).is_err());
+        assert_eq!(std::fs::read(&target).unwrap(), b"of root");
+    }
 
     fn add(file: &AccountFile, name: &str) -> Result<(), AccessError> {
         file.change(|list| list.add(AccountRecord::new(name)?))

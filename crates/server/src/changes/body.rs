@@ -36,6 +36,10 @@ pub(super) struct ChangesBody {
     caller: Identity,
     form: ChangeForm,
     is_followed: bool,
+    /// True until a client that named no position has the one where the stream began: without it,
+    /// a client whose connection breaks before the first change could not continue there. False for
+    /// a durable stream, whose begin may be lost with the power.
+    lacks_position: bool,
     /// The event for which the stream waits, unless it is the next change.
     put_off: Option<AwaitedEvent>,
     /// The memory that the next document needs, if the stream waits for it. The document itself is
@@ -82,6 +86,7 @@ impl ChangesBody {
             caller,
             form: query.form,
             is_followed: query.is_followed,
+            lacks_position: query.since.is_none() && !query.is_durable,
             put_off: None,
             wanted_bytes: 0,
             open: None,
@@ -107,6 +112,12 @@ impl ChangesBody {
         self.put_off = None;
         if !self.may_read() {
             return self.taken_back(out);
+        }
+        if self.lacks_position && occasion != PieceTrigger::Stop {
+            match self.progress(out, FillResult::More) {
+                FillResult::More => self.lacks_position = false,
+                ended => return ended,
+            }
         }
         let (full, mut passed) = (out.len() + READ_BYTES_MAX, 0);
         while out.len() < full {

@@ -195,3 +195,27 @@ impl FollowerState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pellucid_clock::SimulatedClock;
+    use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_that_waits_for_a_change_is_woken_after_a_long_silence() {
+        let folder = TempDir::new().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+        let clock = Clock::simulated(SimulatedClock::leaked(0));
+        let followers = Followers::start(Arc::new(store), clock).unwrap();
+        let (awaited, since) = (AwaitedEvent::Change(5), clock.now());
+        let is_due = |newest, waited_ns| {
+            followers.shared.is_due(awaited, since, newest, Ticks(since.0 + waited_ns))
+        };
+        assert!(is_due(6, 0));
+        assert!(!is_due(5, SILENCE_MAX_NS - 1));
+        assert!(is_due(5, SILENCE_MAX_NS));
+    }
+}

@@ -130,6 +130,6 @@ pub(crate) fn merged_range(
     let (store, reminder) = (Arc::clone(&entities.store), exchange.reminder());
     let own = OwnPages { node: links.own(), store, table, reminder };
     let merged = MergedEntries { pages, own, expires_at_ms: None };
-    let body = RangeBody::new(merged, form, left, &entities.log);
+    let body = RangeBody::new(merged, form, left, &entities.memory, &entities.log);
     Ok(Reply::streamed(form.content_type(), body).into())
 }

@@ -155,7 +155,7 @@ impl EntityApi {
         exchange: &mut LoopExchange<'_>,
     ) -> HandlerResult {
         let store = store.unwrap_or_else(|| Arc::clone(&self.store));
-        let walk = RangeWalk { asked, form, store, table };
+        let walk = RangeWalk { asked, form, store, table, memory: self.memory.clone() };
         if self.store.workers().is_some() {
             return walk.by_need(&self.store, &self.log, exchange);
         }

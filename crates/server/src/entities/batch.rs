@@ -11,6 +11,10 @@ use super::conditions::sequence_in;
 use super::lifetime::whole_ms;
 use super::lines::object;
 
+/// The limit of entries in a batch. It bounds the memory of entries that are parsed before a store,
+/// whose own limit may be lower, sees their number.
+const ENTRIES_MAX: usize = 65_536;
+
 /// One line of the body. Keys and values are bytes, so they are in base64. Strings are borrowed
 /// from the line unless they contain escapes; some encoders write the slash of base64 as `\/`.
 #[derive(Deserialize)]
@@ -56,14 +60,19 @@ impl Entry {
 /// Parses the body of a batch.
 ///
 /// # Errors
-/// If a line is invalid, or there is none; the text has the number of the line.
+/// If a line is invalid, or there are none or too many; the text has the number of the line or the
+/// limit.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Entry>, String> {
     let lines = body.split(|byte| *byte == b'\n').enumerate();
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
-    let entries = lines.map(|(index, line)| {
-        parse_line(line).map_err(|what| format!("line {} of the batch: {what}", index + 1))
-    });
-    let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+    let mut entries = Vec::new();
+    for (index, line) in lines {
+        if entries.len() == ENTRIES_MAX {
+            return Err(format!("more than {ENTRIES_MAX} entries: divide the batch"));
+        }
+        let entry = parse_line(line);
+        entries.push(entry.map_err(|what| format!("line {} of the batch: {what}", index + 1))?);
+    }
     if entries.is_empty() { Err("the batch is empty".to_owned()) } else { Ok(entries) }
 }
 
@@ -151,6 +160,15 @@ mod tests {
         for etag in ["+7", "007", "", "\"7", "\"\"7\"\"", "7+brotli", "W/\"7\""] {
             assert!(parsed(etag).unwrap_err().contains("`if_match`"), "{etag}");
         }
+    }
+
+    /// Regression: a batch of any number of entries was parsed whole before it was refused.
+    #[test]
+    fn a_batch_has_a_limit_of_entries() {
+        let mut text = "{\"op\":\"delete\",\"key\":\"YQ==\"}\n".repeat(ENTRIES_MAX);
+        assert_eq!(parse(text.as_bytes()).map(|entries| entries.len()), Ok(ENTRIES_MAX));
+        text.push_str("nonsense");
+        assert!(parse(text.as_bytes()).unwrap_err().contains("more than 65536 entries"));
     }
 
     #[test]

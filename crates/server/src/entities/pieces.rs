@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pellucid_account::Stamp;
+use pellucid_budget::Budget;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_http::{BodySource, BodyWaker, FillResult};
 use pellucid_store::{
@@ -103,6 +104,8 @@ pub(crate) struct RangeWalk<'q> {
     pub(crate) form: Form,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) table: Table,
+    /// The memory of all requests.
+    pub(crate) memory: Budget,
 }
 
 /// The first piece of a reply, and the body that makes the following ones.
@@ -125,7 +128,7 @@ impl RangeWalk<'_> {
                 StoreEntries::Keys(Box::new(KeyReads::new(snapshot, self.table, Arc::clone(list))))
             }
         };
-        Ok(RangeBody::new(entries, self.form, self.asked.entries_max(), log))
+        Ok(RangeBody::new(entries, self.form, self.asked.entries_max(), &self.memory, log))
     }
 
     fn scan(&self, query: &Query<'_>, mode: ReadMode) -> StoreResult<Box<dyn Scan>> {
@@ -158,8 +161,8 @@ impl RangeWalk<'_> {
             return Err(Failure::Busy(line.into()));
         };
         let log = log.clone();
-        let RangeWalk { asked, form, store, table } = self;
-        let walk = RangeWalk { asked: asked.into_owned(), form, store, table };
+        let RangeWalk { asked, form, store, table, memory } = self;
+        let walk = RangeWalk { asked: asked.into_owned(), form, store, table, memory };
         Ok(Answer::pending(move |completer| {
             place.run(move || {
                 let started = clock.now();
@@ -316,7 +319,7 @@ mod tests {
     fn a_piece_whose_making_panics_ends_its_response() {
         let log = Log::new(|_| {});
         let entries = StoreEntries::Range(Box::new(PanickingScan));
-        let body = RangeBody::new(entries, Form::Ndjson, 10, &log);
+        let body = RangeBody::new(entries, Form::Ndjson, 10, &Budget::unbounded(), &log);
         let next = State::next(Vec::new(), body, Clock::monotonic(), 0);
         assert!(matches!(next, State::Broken));
     }
@@ -347,7 +350,8 @@ mod tests {
         let (log, releases) = (Log::new(|_| {}), Arc::new(AtomicU32::new(0)));
         let body = |left| {
             let scan = EndlessScan(Arc::clone(&releases));
-            RangeBody::new(StoreEntries::Range(Box::new(scan)), Form::Ndjson, left, &log)
+            let entries = StoreEntries::Range(Box::new(scan));
+            RangeBody::new(entries, Form::Ndjson, left, &Budget::unbounded(), &log)
         };
         let next = |body, taken_after_ns| {
             State::next(Vec::new(), body, Clock::monotonic(), taken_after_ns)
@@ -364,5 +368,39 @@ mod tests {
         let last = next(body(1), 0);
         assert!(matches!(last, State::Here { filled: FillResult::Last, .. }));
         assert_eq!(Arc::strong_count(&releases), 1, "the scan waits for the client");
+    }
+
+    const LARGE_BYTES: usize = 1 << 20;
+
+    /// An endless scan of large values in memory of their own.
+    struct LargeScan;
+
+    impl Scan for LargeScan {
+        fn next(&mut self) -> StoreResult<Option<(&[u8], Object)>> {
+            let value = Value::Owned(vec![0; LARGE_BYTES]);
+            let head = Head { sequence: 1, written_at_ms: 1, value_length: LARGE_BYTES as u64 };
+            Ok(Some((b"k", Object { head, value })))
+        }
+
+        fn next_head(&mut self) -> StoreResult<Option<(&[u8], Head)>> {
+            Ok(None)
+        }
+    }
+
+    /// Regression: the values that ranges held for slow clients counted nowhere.
+    #[test]
+    fn a_large_value_counts_in_the_memory_of_requests_while_it_is_sent() {
+        let (memory, log) = (Budget::new(LARGE_BYTES + LARGE_BYTES / 2), Log::new(|_| {}));
+        let body = || {
+            let entries = StoreEntries::Range(Box::new(LargeScan));
+            RangeBody::new(entries, Form::Plain, 2, &memory, &log)
+        };
+        let (mut first, mut second, mut out) = (body(), body(), Vec::new());
+        assert!(matches!(first.try_fill(&mut out), Ok(FillResult::More)));
+        assert!(memory.used_bytes() >= LARGE_BYTES);
+        assert!(matches!(second.try_fill(&mut out), Err(StoreError::Busy(_))));
+        while first.fill(&mut out) == FillResult::More {}
+        assert!(memory.used_bytes() < LARGE_BYTES, "both values are sent");
+        assert!(matches!(second.try_fill(&mut out), Ok(FillResult::More)));
     }
 }

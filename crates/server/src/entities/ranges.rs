@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pellucid_budget::{Budget, Share};
 use pellucid_http::{BodySource, FillResult, READ_BYTES_MAX, Request};
-use pellucid_store::{Object, Result as StoreResult};
+use pellucid_store::{Object, Result as StoreResult, StoreError};
 
 use crate::log::Log;
 use crate::query::{flag_parameter, number_parameter, parameter};
@@ -129,6 +130,8 @@ pub(crate) struct RangeBody<E> {
     /// The entry whose value is being written. Large values are written in pieces, so that a stream
     /// holds little memory.
     open: Option<OpenEntry>,
+    /// The memory of a large value that is being written.
+    memory: Share,
     log: Log,
 }
 
@@ -140,15 +143,23 @@ struct OpenEntry {
 }
 
 impl<E: Entries> RangeBody<E> {
-    /// A body of `left` entries at most.
-    pub(crate) fn new(entries: E, form: Form, left: u64, log: &Log) -> RangeBody<E> {
-        RangeBody { entries, form, left, open: None, log: log.clone() }
+    /// A body of `left` entries at most, whose large values take from `memory`.
+    pub(crate) fn new(
+        entries: E,
+        form: Form,
+        left: u64,
+        memory: &Budget,
+        log: &Log,
+    ) -> RangeBody<E> {
+        let (memory, log) = (memory.share(usize::MAX), log.clone());
+        RangeBody { entries, form, left, open: None, memory, log }
     }
 
     /// Appends the next piece to `out`.
     ///
     /// # Errors
-    /// If the source of the entries fails before the end of the range.
+    /// If the source of the entries fails before the end of the range, or there is no memory for a
+    /// large value.
     pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> StoreResult<FillResult> {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
@@ -158,6 +169,7 @@ impl<E: Entries> RangeBody<E> {
                         write_end(out, self.entries.read_ns());
                     }
                     self.open = None;
+                    self.memory.give_back(usize::MAX);
                 }
                 continue;
             }
@@ -181,6 +193,11 @@ impl<E: Entries> RangeBody<E> {
             match found {
                 None => write_end(out, self.entries.read_ns()),
                 Some(object) => {
+                    let held_bytes = object.value.held_bytes();
+                    if held_bytes > READ_BYTES_MAX {
+                        let taken = self.memory.take(held_bytes);
+                        taken.map_err(|over| StoreError::Busy(over.to_string()))?;
+                    }
                     let expires_at_ms = self.entries.expires_at_ms();
                     self.open = Some(OpenEntry { object, expires_at_ms, sent: 0 });
                 }

@@ -184,11 +184,16 @@ impl EntityTables {
     }
 
     /// Removes the entities that `table` has now, and returns their number. Entities that are
-    /// written meanwhile stay. It blocks, so it must not run on an event loop.
+    /// written meanwhile stay. Each batch waits for `acknowledgement`. It blocks, so it must not
+    /// run on an event loop.
     ///
     /// # Errors
     /// If the store cannot be read or written; some entities may be removed already.
-    pub(crate) fn empty(&self, table: Table) -> Result<u64, StoreError> {
+    pub(crate) fn empty(
+        &self,
+        table: Table,
+        acknowledgement: Acknowledgement,
+    ) -> Result<u64, StoreError> {
         let snapshot = self.store.snapshot()?;
         let all = Range { start: b"", end: None, reverse: false };
         let mut scan = snapshot.scan(table, all)?;
@@ -198,7 +203,7 @@ impl EntityTables {
             let is_over = next.is_none();
             batch.extend(next);
             if batch.len() >= REMOVED_AT_ONCE || is_over {
-                removed += self.remove(table, &mut batch)?;
+                removed += self.remove(table, &mut batch, acknowledgement)?;
             }
             if is_over {
                 return Ok(removed);
@@ -208,7 +213,12 @@ impl EntityTables {
 
     /// Removes the entities of `batch` (keys with sequence numbers) that have not changed, and
     /// returns their number.
-    fn remove(&self, table: Table, batch: &mut Vec<(Vec<u8>, u64)>) -> Result<u64, StoreError> {
+    fn remove(
+        &self,
+        table: Table,
+        batch: &mut Vec<(Vec<u8>, u64)>,
+        acknowledgement: Acknowledgement,
+    ) -> Result<u64, StoreError> {
         while !batch.is_empty() {
             let each = batch.iter().map(|(key, sequence)| Operation {
                 condition: Condition::Sequence(*sequence),
@@ -216,7 +226,7 @@ impl EntityTables {
             });
             let operations: Vec<_> = each.collect();
             let mut timeline = Timeline::off();
-            let written = self.store.write(table, &operations, Acknowledgement::Os, &mut timeline);
+            let written = self.store.write(table, &operations, acknowledgement, &mut timeline);
             match written.wait() {
                 Ok(_) => {
                     let removed = batch.len() as u64;

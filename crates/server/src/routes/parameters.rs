@@ -105,7 +105,7 @@ pub(super) const ACCOUNT: &[Parameter] =
     &[query("window", "Of so many last seconds.", |_| between(1, WINDOW_SECONDS_MAX))];
 
 pub(super) const SLOW: &[Parameter] = &[
-    query("limit", "Most requests of an operation.", |_| at_least(0)),
+    query("limit", "Most requests in each list of an operation.", |_| at_least(0)),
     query("operation", "Of this operation alone.", |_| one_of(NAMES.operations)),
 ];
 

@@ -89,6 +89,7 @@ fn tags_of_compressed_bodies_hold_for_reads_and_writes() {
     assert_eq!(conditional(&mut client, "If-Match"), 200);
     let same = client.call("GET", &target, &[("If-None-Match", &tag)], b"");
     assert_eq!((same.status, same.etag()), (304, tag.clone()), "the tag that the client has");
+    assert_eq!(same.header("Vary"), Some("Accept-Encoding"), "as the 200 in place of it");
     assert_eq!(client.call("PUT", &target, &[("If-Match", &tag)], b"next").status, 201);
     assert_eq!(client.call("PUT", &target, &[("If-Match", &tag)], b"late").status, 412);
     assert_eq!(client.get(&target).text(), "next");

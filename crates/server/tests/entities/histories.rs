@@ -1,10 +1,9 @@
 //! Concurrent clients of one server: each key behaves as a register, also across restarts.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use crate::common::histories::{Effect, Event, History, OperationMix, is_linearizable};
-use crate::common::{Client, start, start_on};
+use crate::common::{Client, start, start_on, wait_until};
 use tempfile::TempDir;
 
 /// Number of concurrent clients.
@@ -63,8 +62,9 @@ fn every_key_is_a_register_beside_restarts() {
                 scope.spawn(move || history.play(("k", OperationMix::Several), 60, seed, connect));
             }
             let mut server = server;
-            for _ in 0..3 {
-                std::thread::sleep(Duration::from_millis(4));
+            // The clients make 360 operations in all.
+            for events in [40, 80, 120] {
+                wait_until(|| history.len(), |count| *count >= events);
                 server = server.restart();
                 *address.lock().unwrap() = server.address;
             }
