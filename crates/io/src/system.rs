@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,9 +34,7 @@ pub struct SystemFileSystem;
 
 impl FileSystem for SystemFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true).mode(FILE_MODE);
-        let file = reserve::open(|| options.open(path))?;
+        let file = reserve::open(|| open_or_create(path, true))?;
         Ok(Arc::new(SystemFile { file }))
     }
 
@@ -66,7 +64,16 @@ impl FileSystem for SystemFileSystem {
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(directory)
+        let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let new: Vec<_> = directory.ancestors().take_while(is_new).collect();
+        fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(directory)?;
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW);
+        for made in new.into_iter().rev().filter_map(|folder| options.open(folder).ok()) {
+            // The path may lead to another folder by now, which is not to be given away.
+            inherit_owner(&made, Path::new(&format!("/proc/self/fd/{}/..", made.as_raw_fd())));
+        }
+        Ok(())
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
@@ -82,14 +89,14 @@ impl FileSystem for SystemFileSystem {
     }
 
     fn lock(&self, path: &Path) -> io::Result<LockGuard> {
-        lock_file(open_lock(path)?, libc::LOCK_EX)
+        lock_file(open_or_create(path, false)?, libc::LOCK_EX)
     }
 
     fn lock_to_read(&self, path: &Path) -> io::Result<LockGuard> {
         // NFS gives an exclusive lock only to those who can write.
         match fs::File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                lock_file(open_lock(path)?, libc::LOCK_SH)
+                lock_file(open_or_create(path, false)?, libc::LOCK_SH)
             }
             opened => lock_file(opened?, libc::LOCK_SH),
         }
@@ -117,10 +124,37 @@ impl FileSystem for SystemFileSystem {
     }
 }
 
-/// Opens a lock file for writing; creates it if necessary.
-fn open_lock(path: &Path) -> io::Result<fs::File> {
+/// Opens a file for reading and writing; creates it if necessary.
+fn open_or_create(path: &Path, truncate: bool) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
+    options.read(true).write(true).mode(FILE_MODE);
+    match options.clone().create_new(true).open(path) {
+        // Its owner stays: behind a symbolic link, it may be any file of the machine.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            options.create(true).truncate(truncate).open(path)
+        }
+        created => {
+            let file = created?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            inherit_owner(&file, folder.unwrap_or(Path::new(".")));
+            Ok(file)
+        }
+    }
+}
+
+/// Makes root give what it has created to the owner of the folder: a service has to open its store
+/// again after an operator's look at it.
+fn inherit_owner(made: &fs::File, folder: &Path) {
+    // SAFETY: the call reads a number of the process.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    // Containers and network file systems may refuse it; then root's files are as good as can be.
+    if let Ok(owner) = fs::metadata(folder)
+        && owner.uid() != 0
+    {
+        let _ = fchown(made, Some(owner.uid()), Some(owner.gid()));
+    }
 }
 
 /// Locks a file at once, or not at all.
@@ -368,6 +402,8 @@ impl Drop for SystemMap {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::lchown;
+
     use super::*;
 
     #[test]
@@ -448,6 +484,31 @@ mod tests {
             let made = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
             assert_eq!(made, mode, "{}", path.display());
         }
+    }
+
+    /// Regression: what root created in the folder of a service, the service could not open.
+    #[test]
+    fn new_files_and_folders_belong_to_the_owner_of_their_folder() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let foreign = other.path().join("foreign");
+        fs::write(&foreign, "").unwrap();
+        let owner = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
+        let before = owner(&foreign);
+        // Only root can give folders away.
+        let _ = lchown(folder.path(), Some(4_321), Some(4_321));
+        let within = folder.path().join("one/two");
+        SystemFileSystem.create_directory(&within).unwrap();
+        let (file, lock) = (within.join("a"), within.join("LOCK"));
+        SystemFileSystem.create(&file).unwrap();
+        drop(SystemFileSystem.lock(&lock).unwrap());
+        for path in [&folder.path().join("one"), &within, &file, &lock] {
+            assert_eq!(owner(path), owner(folder.path()), "{}", path.display());
+        }
+        // A link of the folder's owner gives nobody another file of root.
+        let link = within.join("link");
+        std::os::unix::fs::symlink(&foreign, &link).unwrap();
+        SystemFileSystem.create(&link).unwrap();
+        assert_eq!(owner(&foreign), before);
     }
 
     #[test]

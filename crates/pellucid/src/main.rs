@@ -20,7 +20,6 @@ mod data;
 #[cfg(feature = "laboratory")]
 mod demo;
 mod doctor;
-#[cfg(feature = "laboratory")]
 mod end_signals;
 mod failure;
 mod inspect;

@@ -2,17 +2,23 @@
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write, stdout};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 use tempfile::NamedTempFile;
 
 use crate::Failure;
 
+/// The folder in which each open file has a path.
+const OPEN_FILES: &str = "/proc/self/fd";
 /// The prefix of the name of an incomplete file.
 const PART_PREFIX: &str = ".pellucid-part-";
 /// The mode of a new file, before the process's umask.
 const FILE_RIGHTS: u32 = 0o666;
+/// The mode of an incomplete file that is to replace another one.
+const PRIVATE_RIGHTS: u32 = 0o600;
 
 /// An output for data. If the reader of a pipe closes it early, that is no failure.
 pub(crate) struct OutputStream {
@@ -23,8 +29,11 @@ pub(crate) struct OutputStream {
 
 enum OutputDestination {
     Standard(io::StdoutLock<'static>),
-    /// A temporary file, and the path that it is renamed to once it is complete.
-    File(NamedTempFile, PathBuf),
+    /// A file without a name, which is gone if the process ends, and the path that it gets once it
+    /// is complete.
+    Unnamed(File, PathBuf),
+    /// The same with a temporary name, where the file system has no files without one.
+    Named(NamedTempFile, PathBuf),
     /// An existing path that is no regular file, such as a pipe or a device.
     Special(File),
 }
@@ -47,8 +56,10 @@ impl OutputStream {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<bool, String> {
         let written = match &mut self.to {
             OutputDestination::Standard(out) => out.write_all(bytes),
-            OutputDestination::File(file, _) => file.write_all(bytes),
-            OutputDestination::Special(file) => file.write_all(bytes),
+            OutputDestination::Named(file, _) => file.write_all(bytes),
+            OutputDestination::Unnamed(file, _) | OutputDestination::Special(file) => {
+                file.write_all(bytes)
+            }
         };
         self.note(written)
     }
@@ -70,13 +81,17 @@ impl OutputStream {
             let flushed = out.flush();
             self.note(flushed)?;
         }
-        let OutputStream { to: OutputDestination::File(file, path), name, .. } = self else {
-            return Ok(());
+        let kept = match self.to {
+            OutputDestination::Unnamed(file, path) => {
+                file.sync_all().and_then(|()| give_name(&file, &path))
+            }
+            OutputDestination::Named(file, path) => {
+                let synced = file.as_file().sync_all();
+                synced.and_then(|()| file.persist(path).map(drop).map_err(|error| error.error))
+            }
+            OutputDestination::Standard(_) | OutputDestination::Special(_) => Ok(()),
         };
-        let synced = file.as_file().sync_all();
-        let kept = synced.and_then(|()| file.persist(path).map_err(|error| error.error));
-        kept.map_err(|error| Failure::work(unwritable(&name, &error)))?;
-        Ok(())
+        kept.map_err(|error| Failure::work(unwritable(&self.name, &error)))
     }
 
     fn note(&mut self, written: io::Result<()>) -> Result<bool, String> {
@@ -95,18 +110,42 @@ fn open(path: &Path) -> io::Result<OutputDestination> {
     }
     // A symbolic link stays a link: the file that it points to gets the data.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let keep = |file: &File| there.as_ref().map_or(Ok(()), |there| keep_rights(file, there));
+    let rights = if there.is_none() { FILE_RIGHTS } else { PRIVATE_RIGHTS };
+    if let Ok(file) = unnamed(folder_of(&path), rights) {
+        keep(&file)?;
+        return Ok(OutputDestination::Unnamed(file, path));
+    }
     let mut builder = tempfile::Builder::new();
-    builder.prefix(PART_PREFIX);
-    if there.is_none() {
-        builder.permissions(Permissions::from_mode(FILE_RIGHTS));
-    }
-    let file = builder.tempfile_in(folder)?;
-    if let Some(there) = there {
-        keep_rights(file.as_file(), &there)?;
-    }
-    Ok(OutputDestination::File(file, path))
+    builder.prefix(PART_PREFIX).permissions(Permissions::from_mode(rights));
+    let file = builder.tempfile_in(folder_of(&path))?;
+    keep(file.as_file())?;
+    Ok(OutputDestination::Named(file, path))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Creates a file without a name on the file system of `folder`.
+fn unnamed(folder: &Path, rights: u32) -> io::Result<File> {
+    // Without this folder, the file could not get its name later.
+    fs::metadata(OPEN_FILES)?;
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::from_raw_mode(rights))?.into())
+}
+
+/// Gives a file without a name this path, and replaces the file that is there.
+fn give_name(file: &File, path: &Path) -> io::Result<()> {
+    let opened = format!("{OPEN_FILES}/{}", file.as_raw_fd());
+    let link = |name: &Path| {
+        let linked = linkat(CWD, opened.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW);
+        linked.map_err(io::Error::from)
+    };
+    // A link replaces nothing, but a rename does.
+    let named = tempfile::Builder::new().prefix(PART_PREFIX).make_in(folder_of(path), link)?;
+    named.persist(path).map_err(|error| error.error)
 }
 
 /// Gives `file` the owner and the mode of the file that it replaces.
@@ -142,6 +181,21 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), b"after");
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, mode);
         }
+    }
+
+    /// Regression: a process that a signal ended left a hidden file with all data so far.
+    #[test]
+    fn an_incomplete_file_has_no_name() {
+        let folder = tempfile::TempDir::new().unwrap();
+        // Some file systems have only files with names.
+        if unnamed(folder.path(), FILE_RIGHTS).is_err() {
+            return;
+        }
+        let mut out = OutputStream::file(&folder.path().join("out")).unwrap();
+        assert!(out.write(b"data").unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        out.end().unwrap();
+        assert_eq!(fs::read(folder.path().join("out")).unwrap(), b"data");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 use pellucid_client::http::HttpRequest;
 
 use crate::Failure;
+use crate::output_stream::OutputStream;
 use crate::remote_server::{ServerAddress, encoded};
 
 /// The default duration of a recording of processor time, in seconds.
@@ -97,16 +98,19 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let length = length.map_err(|_| Failure::usage("--seconds is a length of time"))?;
     let path = path_of(arguments, (!is_past).then_some(seconds), format);
     let patience = length + PATIENCE;
+    // Before the server records, perhaps for minutes.
+    let open = |file| OutputStream::file(file).map(|out| (file, out));
+    let output = arguments.output.as_deref().map(open).transpose()?;
     let answer = remote.ask(&HttpRequest { patience, ..HttpRequest::get(&path) })?;
     if answer.status != 200 {
         return Err(answer.failure("admin=read"));
     }
     let body = answer.body;
-    match &arguments.output {
+    match output {
         None => print_part!("{}", String::from_utf8_lossy(&body)),
-        Some(file) => {
-            let failed = |error| Failure::work(format!("writing {}: {error}", file.display()));
-            std::fs::write(file, &body).map_err(failed)?;
+        Some((file, mut out)) => {
+            out.write(&body)?;
+            out.end()?;
             print_line!("wrote {} ({} bytes)", file.display(), body.len());
         }
     }

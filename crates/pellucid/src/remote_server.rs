@@ -149,8 +149,13 @@ impl RemoteServer {
     ) -> Result<Answer, Failure> {
         let headers = format!("{}{}", self.headers, question.headers);
         let question = HttpRequest { headers: &headers, ..*question };
-        let answered = question.ask_in_pieces(&self.target, &self.tls, take);
-        let (status, captured) = answered.map_err(|text| Failure::work(with_cure(text)))?;
+        let answered = question.try_ask(&self.target, &self.tls, take);
+        let (status, captured) = answered.map_err(|error| {
+            // The cure is that of the error: a key may have any word.
+            let cured = with_cure(error.to_string());
+            let HttpRequest { method, path, .. } = question;
+            Failure::work(format!("{method} {path} of {}: {cured}", self.target.address()))
+        })?;
         Ok(Answer { status, body: captured.body })
     }
 }

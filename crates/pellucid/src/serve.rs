@@ -18,6 +18,8 @@ use crate::systemd::{ServiceManager, begin_watchdog};
 
 /// The interval at which signals are checked while the server starts.
 const SIGNAL_PAUSE: Duration = Duration::from_millis(100);
+/// The longest wait for a start that a signal has interrupted.
+const START_WAIT: Duration = Duration::from_secs(2);
 
 /// Serves, or prints the settings. `matches` are those of this command.
 pub(crate) fn run(arguments: &ServeArguments, matches: &ArgMatches) -> Result<(), Failure> {
@@ -33,8 +35,7 @@ pub(crate) fn run(arguments: &ServeArguments, matches: &ArgMatches) -> Result<()
     }
 }
 
-/// Starts the server. Returns `None` if a signal stops it while it waits for a remote store; then
-/// nothing is open that has to be closed.
+/// Starts the server. Returns `None` if a signal stops it while it waits for a remote store.
 fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<RunningServer>, Failure> {
     if matches!(options.store, StoreKind::Embedded) {
         return start(options, Log::of_process()).map(Some).map_err(Failure::work);
@@ -51,6 +52,10 @@ fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<Running
             Err(error) => return Err(Failure::work(error)),
         }
         if signals.pending().any(|signal| signal != SIGHUP) {
+            // A server that is ready by then has the lease of the documents and gives it up.
+            if let Ok(Ok(server)) = started.recv_timeout(START_WAIT) {
+                stop(server)?;
+            }
             return Ok(None);
         }
     }
@@ -111,6 +116,10 @@ fn serve(options: ServerOptions, ends_with_input: bool) -> Result<(), Failure> {
     }
     drop(watchdog);
     manager.tell("STOPPING=1");
+    stop(server)
+}
+
+fn stop(server: RunningServer) -> Result<(), Failure> {
     server.stop().map_err(|error| match error {
         ServerError::Stuck(_) => Failure::stuck(error),
         error => Failure::work(error),

@@ -7,11 +7,11 @@
 mod password;
 mod show;
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use pellucid_clock::WallTime;
+use pellucid_io::{FileSystem, SystemFileSystem};
 use pellucid_server::access::{AccessError, AccountFile, AccountRecord, Right};
 
 use crate::Failure;
@@ -175,10 +175,8 @@ fn add(
         account.set_password(&password::ask(name)?).map_err(Failure::usage)?;
     }
     // The first account may be added before a server has made the folder of the store.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(data)
+    SystemFileSystem
+        .create_directory(data)
         .map_err(|error| Failure::work(format!("cannot make {}: {error}", data.display())))?;
     change(file, |list| list.add(account))
 }

@@ -3,9 +3,13 @@
 
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::SIGQUIT;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::Failure;
+use crate::end_signals::end_signals;
 
 /// Returns the password for `name`. A terminal is asked for it twice, without echo; otherwise it is
 /// the first line of standard input.
@@ -28,6 +32,7 @@ fn unseen(prompt: &str) -> Result<String, Failure> {
     eprint!("{prompt}");
     stderr().flush()?;
     let before = tcgetattr(stdin())?;
+    restore_at_signals(before.clone())?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
     tcsetattr(stdin(), OptionalActions::Flush, &silent)?;
@@ -36,6 +41,18 @@ fn unseen(prompt: &str) -> Result<String, Failure> {
     tcsetattr(stdin(), OptionalActions::Flush, &before)?;
     eprintln!();
     password
+}
+
+/// Makes a signal that ends this process give the terminal its modes back first.
+fn restore_at_signals(before: Termios) -> Result<(), Failure> {
+    let mut signals = Signals::new(end_signals().into_iter().chain([SIGQUIT]))?;
+    std::thread::spawn(move || {
+        for signal in &mut signals {
+            let _ = tcsetattr(stdin(), OptionalActions::Flush, &before);
+            let _ = emulate_default_handler(signal);
+        }
+    });
+    Ok(())
 }
 
 fn line() -> Result<String, Failure> {

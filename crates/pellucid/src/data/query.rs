@@ -33,6 +33,7 @@ pub(crate) struct QueryArguments {
     binds: Vec<String>,
     /// Most seconds until the first results.
     #[arg(long, value_name = "SECONDS", default_value_t = RUNTIME_SECONDS)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     patience: u64,
 }
 

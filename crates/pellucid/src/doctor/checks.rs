@@ -140,10 +140,12 @@ fn unlimited(
 }
 
 fn threads(machine: &Machine) -> Check {
-    let most = machine.limit("Max processes").map(|(soft, _)| soft);
+    let of_user = machine.limit("Max processes").map(|(soft, _)| soft);
+    let most = of_user.map(|most| most.min(machine.tasks_max().unwrap_or(u64::MAX)));
     CheckReading("threads", most).judge(|most| {
-        let advice = "all threads of this user count, and where one cannot be started a server \
-                      ends: raise it with ulimit -u, or TasksMax= of the unit";
+        let advice = "all threads of this user, unit or container count, and where one cannot be \
+                      started a server ends: raise it with ulimit -u, TasksMax= of the unit, or \
+                      --pids-limit of the container";
         match *most < THREADS_LEAST {
             true => Some((State::Broken, advice.to_owned())),
             false => costly(*most < THREADS, advice),

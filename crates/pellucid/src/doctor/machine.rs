@@ -61,11 +61,21 @@ impl Machine {
     /// The processor quota of the process's control group: the quota and its period, both in
     /// microseconds. `None` without a quota.
     pub(super) fn processor_quota(&self) -> Option<(u64, u64)> {
-        let groups = self.text("proc/self/cgroup")?;
-        let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        let limit = self.text(&format!("sys/fs/cgroup/{group}/cpu.max"))?;
+        let limit = self.group_limit("cpu.max")?;
         let (quota, period) = limit.split_once(' ')?;
         Some((quota.parse().ok()?, period.parse().ok()?))
+    }
+
+    /// The most threads of the process's control group. `None` without such a limit.
+    pub(super) fn tasks_max(&self) -> Option<u64> {
+        self.group_limit("pids.max")?.parse().ok()
+    }
+
+    /// The text of a limit of the process's control group.
+    fn group_limit(&self, name: &str) -> Option<String> {
+        let groups = self.text("proc/self/cgroup")?;
+        let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        self.text(&format!("sys/fs/cgroup/{group}/{name}"))
     }
 
     /// Returns true if the machine has swap space.

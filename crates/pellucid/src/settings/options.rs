@@ -211,7 +211,20 @@ impl Settings {
         limits.idle = self.idle_timeout.map_or(limits.idle, |span| span.0);
         limits.exchange = self.exchange_timeout.map_or(limits.exchange, |span| span.0);
         limits.stop = self.stop_timeout.map_or(limits.stop, |span| span.0);
-        Ok(())
+        let none = [
+            ("--head-max", limits.head_bytes == 0),
+            ("--headers-max", limits.headers == 0),
+            ("--connections-max", limits.connections == 0),
+            ("--connections-per-address-max", limits.connections_per_address == 0),
+            ("--connections-of-loopback-max", limits.connections_of_loopback == 0),
+            ("--requests-in-flight-max", limits.requests_in_flight == 0),
+            ("--idle-timeout", limits.idle.is_zero()),
+            ("--exchange-timeout", limits.exchange.is_zero()),
+        ];
+        match none.iter().find(|(_, is_zero)| *is_zero) {
+            Some((flag, _)) => Err(Failure::usage(format!("{flag} is above zero"))),
+            None => Ok(()),
+        }
     }
 
     /// Applies the settings of the document API.
