@@ -577,10 +577,11 @@ impl<R> Callers<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     use mio::{Events, Poll};
+    use pellucid_clock::SimulatedClock;
 
     use super::*;
     use crate::frame::AnswerStatus;
@@ -622,6 +623,35 @@ mod tests {
         let slot = callers.adopt(TcpStream::from_std(socket), greeted, poll.registry()).unwrap();
         callers.callers[slot].as_mut().unwrap().standing = CallerState::Met { node: 1 };
         Connected { callers, slot, poll, events: Events::with_capacity(16), client }
+    }
+
+    #[test]
+    fn callers_without_a_proof_are_closed_beyond_their_number_and_their_time() {
+        let simulated = SimulatedClock::leaked(0);
+        let (poll, clock) = (Poll::new().unwrap(), Clock::simulated(simulated));
+        let mut callers = Callers::<()>::new(Cluster::first_of_two(Vec::new()), clock, Token);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut clients = Vec::new();
+        for _ in 0..=GREETED_MAX {
+            simulated.advance_ns(1);
+            clients.push(std::net::TcpStream::connect(address).unwrap());
+            let (socket, _) = listener.accept().unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let (_, session) = sessions();
+            let greeted = UnverifiedCaller { session, from: String::new(), to: String::new() };
+            callers.adopt(TcpStream::from_std(socket), greeted, poll.registry()).unwrap();
+        }
+        let open = |callers: &Callers<()>| callers.callers.iter().flatten().count();
+        assert_eq!(open(&callers), GREETED_MAX);
+        clients[0].set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(clients[0].read(&mut [0]).unwrap(), 0, "the oldest is closed");
+        let wait_ns = PROOF_WAIT.as_nanos() as u64;
+        for (waited_ns, left) in [(wait_ns / 2, GREETED_MAX), (wait_ns, 0)] {
+            simulated.advance_ns(waited_ns);
+            callers.tick(poll.registry());
+            assert_eq!(open(&callers), left);
+        }
     }
 
     /// Encrypted asks, which are somewhat longer than one read.

@@ -315,6 +315,7 @@ fn a_backup_is_made_during_writes_merges_and_collections() {
     let table = engine.table("t").unwrap();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ends = EndOnDrop(&is_done);
         scope.spawn(|| {
             let mut round = 0_u64;
             while !is_done.load(Ordering::Relaxed) {
@@ -343,7 +344,6 @@ fn a_backup_is_made_during_writes_merges_and_collections() {
             }
             copy.close().unwrap();
         }
-        is_done.store(true, Ordering::Relaxed);
     });
     engine.close().unwrap();
 }

@@ -1,17 +1,15 @@
 //! Tests with concurrent writers, readers, scans and snapshots, and with all threads of the engine.
 
 use std::ops::{Bound, ControlFlow};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::common::*;
 use pellucid_engine::{
     Acknowledgement, Batch, Condition, Direction, Engine, EngineOptions, Error, IndexChange,
     IndexId, Operation, Selection, TableId,
 };
+use pellucid_io::SeededRandom;
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_io::{FileSystem, SeededRandom};
 
 /// The number of pairs of keys; every batch sets both keys of a pair to the same value.
 const PAIRS: u64 = 50;
@@ -86,6 +84,7 @@ fn readers_see_complete_batches_in_order_while_two_write() {
     let (files, engine, table) = open_new(busy_options);
     let (stop, counter) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let _ends = EndOnDrop(&stop);
         let writers = [1, 2].map(|seed| {
             let (engine, counter) = (&engine, &counter);
             scope.spawn(move || write_pairs(engine, table, counter, seed))
@@ -103,7 +102,6 @@ fn readers_see_complete_batches_in_order_while_two_write() {
         for writer in writers {
             writer.join().unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(engine.stats().published_sequence, 1 + 4 * BATCHES);
     engine.close().unwrap();
@@ -205,6 +203,7 @@ fn entries_of_an_index_and_their_objects_are_never_seen_apart() {
     let index = engine.index(table, "value").unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ends = EndOnDrop(&stop);
         let writers = [1, 2].map(|seed| {
             let engine = &engine;
             scope.spawn(move || move_objects(engine, table, index, seed))
@@ -223,39 +222,9 @@ fn entries_of_an_index_and_their_objects_are_never_seen_apart() {
         for writer in writers {
             writer.join().unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
     });
     check_moved(&engine, table, index);
     drop(engine);
     check_moved(&open(&files.kill()).unwrap(), table, index);
     check_moved(&open(&files.crash(7)).unwrap(), table, index);
-}
-
-/// Regression: a full merge runs on the thread that requests it, so closing has no thread to join.
-/// It returned while the merge was still removing tables, when the directory could belong to
-/// another opening.
-#[test]
-fn closing_waits_until_a_merge_on_request_has_given_up() {
-    let files = SimulatedFileSystem::new();
-    let tables = Path::new(STORE).join("ledger");
-    for round in 0..40_u8 {
-        let (engine, table) = open_table(busy_options(&files));
-        for number in 0..2_000_u64 {
-            put(&engine, table, &number.to_be_bytes(), &[round; 40]).unwrap();
-        }
-        let merging = {
-            let engine = engine.clone();
-            std::thread::spawn(move || engine.compact())
-        };
-        std::thread::sleep(Duration::from_micros(u64::from(round) * 50));
-        engine.close().unwrap();
-        let at_close = files.list(&tables).unwrap();
-        let merged = merging.join().unwrap();
-        assert!(matches!(merged, Ok(()) | Err(Error::Closed)), "{merged:?}");
-        assert_eq!(files.list(&tables).unwrap(), at_close, "round {round}");
-    }
-    let (engine, table) = open_table(small(&files));
-    for number in 0..2_000_u64 {
-        assert_eq!(get(&engine, table, &number.to_be_bytes()).unwrap(), Some(vec![39; 40]));
-    }
 }

@@ -135,6 +135,47 @@ fn a_durable_write_is_not_held_up_by_the_sync_of_a_newer_one() {
     });
 }
 
+/// Regression: a full merge runs on the thread that requests it, so closing has no thread to join.
+/// It returned while the merge was still removing tables, when the directory could belong to
+/// another opening.
+#[test]
+fn closing_waits_until_a_merge_on_request_has_given_up() {
+    let (files, watched, engine, table) = open_watched(roomy_with_threads);
+    for value in 1..=2 {
+        fill(&engine, table, 0..100, &[value; 40]);
+        engine.flush().unwrap();
+    }
+    let (release, released) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    let merger = engine.clone();
+    let merging = std::thread::spawn(move || {
+        watched.at_next(FileEvent::Syncing, of_this_thread(), move || {
+            begin.send(()).unwrap();
+            let _ = released.recv_timeout(PATIENCE);
+            Ok(())
+        });
+        merger.compact()
+    });
+    begun.recv_timeout(PATIENCE).expect("a merge began");
+    let (sender, closed) = mpsc::channel();
+    let closing = files.clone();
+    std::thread::spawn(move || {
+        engine.close().unwrap();
+        sender.send(paths(&closing, "ledger")).unwrap();
+    });
+    let early = closed.recv_timeout(MEETING);
+    assert!(early.is_err(), "it was closed beside a merge");
+    release.send(()).unwrap();
+    let merged = merging.join().unwrap();
+    assert!(matches!(merged, Ok(()) | Err(Error::Closed)), "{merged:?}");
+    let at_close = closed.recv_timeout(PATIENCE).expect("closing ends");
+    assert_eq!(paths(&files, "ledger"), at_close);
+    let engine = open(&files).unwrap();
+    for number in 0..100 {
+        assert_eq!(get(&engine, table, &key(number)).unwrap(), Some(vec![2; 40]));
+    }
+}
+
 /// An extractor that takes some time, and then sends a message.
 struct SlowExtractor(Sender<()>);
 

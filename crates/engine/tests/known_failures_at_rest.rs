@@ -49,6 +49,7 @@ fn reads_and_scans_go_on_while_files_are_collected_below_them() {
     fill(&engine, table, 0..60, &[0; 100]);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ends = EndOnDrop(&is_over);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -65,7 +66,6 @@ fn reads_and_scans_go_on_while_files_are_collected_below_them() {
             settle(&engine);
             collected += engine.collect().unwrap().segments;
         }
-        is_over.store(true, Ordering::Relaxed);
         assert!(collected > 200, "files did go: {collected}");
     });
 }

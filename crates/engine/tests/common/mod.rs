@@ -11,6 +11,7 @@ use std::ops::{Bound, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, Result, Scan, TableId,
@@ -96,6 +97,16 @@ pub(crate) fn fill<N: Display>(
 ) {
     for number in numbers {
         put(engine, table, &key(number), value).unwrap();
+    }
+}
+
+/// Sets a flag when it is dropped: it ends the other threads of a scope, even after a failed
+/// assertion.
+pub(crate) struct EndOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -33,7 +33,7 @@ const NAMES: Names = Names {
 
 /// Gates at which `/held` holds its event loop, by the number in its body. The states are: nobody
 /// there (0), a loop waits, and open. No two tests of a binary may use the same gate.
-static GATES: [AtomicU8; 16] = [const { AtomicU8::new(0) }; 16];
+static GATES: [AtomicU8; 18] = [const { AtomicU8::new(0) }; 18];
 const WAITS: u8 = 1;
 const OPEN: u8 = 2;
 
@@ -42,6 +42,8 @@ const OPEN: u8 = 2;
 const KERNEL_BYTES: usize = 4 * 1024;
 /// Bytes of the response of `/large`, and of the memory that the source of `/held-pieces` holds.
 pub(crate) const LARGE_BYTES: usize = 1_000_000;
+/// Time for a stop to begin.
+const STOP_BEGINS: Duration = Duration::from_millis(50);
 /// The time for which `/slow-large` executes before it responds like `/large`.
 pub(crate) const SLOW_LARGE: Duration = Duration::from_millis(50);
 /// The limit of the bodies of the test's account.
@@ -71,9 +73,18 @@ pub(crate) fn release(gate: usize) {
 }
 
 fn await_gate(gate: usize, state: u8) {
-    while GATES[gate].load(Ordering::Acquire) != state {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let is_so = || GATES[gate].load(Ordering::Acquire) == state;
+    await_that(is_so, || format!("gate {gate} is in state {state}"));
+}
+
+/// Stops a server while a request of `/held-later` waits at the gate, which opens once the stop has
+/// had time to begin.
+pub(crate) fn stop_beside(server: Server<Vec<u8>>, gate: usize) {
+    await_held(gate);
+    let stop = std::thread::spawn(move || server.stop().unwrap());
+    std::thread::sleep(STOP_BEGINS);
+    release(gate);
+    stop.join().unwrap();
 }
 
 /// Blocks its caller until the gate is open.
@@ -98,7 +109,8 @@ fn number_in(body: &[u8]) -> usize {
 /// A service that echoes the body of each request. The path selects the way:
 ///
 /// - `/slow` blocks its event loop for a while, `/held` until its gate is opened.
-/// - `/later` answers from another thread, `/watched` when its client is gone.
+/// - `/later` answers from another thread, `/held-later` once its gate is opened, and `/watched`
+///   when its client is gone.
 /// - `/pieces` and `/endless` stream a body; `/waiting` streams one that never has a piece.
 /// - `/put-by` answers when links are settled, with the number of requests that waited for that;
 ///   `/held-put-by` does so too, after it was held at its gate.
@@ -222,6 +234,14 @@ impl Service for Echo {
                 let (completer, body) = (exchange.completer(), request.body.to_vec());
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_millis(20));
+                    completer.complete(body);
+                });
+                ServiceResult::Later
+            }
+            "/held-later" => {
+                let (completer, body) = (exchange.completer(), request.body.to_vec());
+                std::thread::spawn(move || {
+                    hold(&body);
                     completer.complete(body);
                 });
                 ServiceResult::Later

@@ -9,8 +9,8 @@ use crate::common::frames::{
 };
 use crate::common::tls_client::{certificates, client_config, client_of};
 use crate::common::{
-    TestServer, await_that, connect, connect_narrow, gone, read_to, request, rest, start_connected,
-    start_narrow, start_with,
+    TestServer, await_that, connect, connect_narrow, gone, read_to, request, rest, start,
+    start_connected, start_narrow, start_with,
 };
 use pellucid_account::Phase;
 use pellucid_http::{AbortReason, HALF_CLOSE_GRACE, Limits};
@@ -151,15 +151,21 @@ fn the_account_of_a_response_that_a_stop_ends_is_cut() {
 /// Regression: the reset was not noticed until there was an answer to send.
 #[test]
 fn a_client_that_resets_its_connection_is_gone_at_once() {
-    let (running, mut socket) = start_connected(Limits::default());
-    socket.write_all(request("/watched", "", "0").as_bytes()).unwrap();
-    await_in_flight(&running, 1);
-    reset(&socket);
-    let begun = Instant::now();
-    drop(socket);
-    await_gone(0);
-    assert!(begun.elapsed() < HALF_CLOSE_GRACE, "a reset leaves no doubt");
-    running.until_nothing_is_left();
+    let running = start(Limits::default());
+    // A machine may stall for longer than that, but not each time.
+    let is_at_once = (1..=5).any(|count| {
+        let mut socket = connect(&running);
+        socket.write_all(request("/watched", "", "0").as_bytes()).unwrap();
+        await_in_flight(&running, 1);
+        reset(&socket);
+        let begun = Instant::now();
+        drop(socket);
+        await_that(|| gone(0) == count, || format!("{count} clients are not known to be gone"));
+        let is_at_once = begun.elapsed() < HALF_CLOSE_GRACE;
+        running.until_nothing_is_left();
+        is_at_once
+    });
+    assert!(is_at_once, "a reset leaves no doubt");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::common::frames::{
 };
 use crate::common::{
     TestServer, answers, await_held, await_that, client_of_http2 as client, connect,
-    connect_narrow, release, start, start_connected, start_narrow, start_single,
+    connect_narrow, release, start, start_connected, start_narrow, start_single, stop_beside,
 };
 use pellucid_http::Limits;
 
@@ -289,17 +289,11 @@ fn a_request_that_stays_incomplete_is_refused() {
 #[test]
 fn a_stop_lets_streams_in_flight_finish() {
     let mut running = start(Limits::default());
-    let gauge = running.server.as_ref().unwrap().gauge();
     let mut client = client(&running);
     let server = running.server.take().unwrap();
-    let stop = std::thread::spawn(move || {
-        while gauge.stats().requests_in_flight == 0 {
-            std::thread::yield_now();
-        }
-        server.stop().unwrap();
-    });
-    let (parts, body) = client.exchange(&[("/later", b"still answered")]).remove(0).unwrap();
-    assert_eq!((parts.status.as_u16(), &body[..]), (202, &b"still answered"[..]));
+    let stop = std::thread::spawn(move || stop_beside(server, 17));
+    let (parts, body) = client.exchange(&[("/held-later", b"17")]).remove(0).unwrap();
+    assert_eq!((parts.status.as_u16(), &body[..]), (202, &b"17"[..]));
     client.until_closed();
     stop.join().unwrap();
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{
     TestServer, answers, await_that, connect, connect_from_elsewhere, request, rest, start,
-    start_connected, status,
+    start_connected, status, stop_beside,
 };
 use pellucid_http::{DisconnectReason, Limits};
 
@@ -208,12 +208,10 @@ fn connections_of_one_address_beyond_its_limit_are_closed() {
 #[test]
 fn a_stop_lets_requests_in_flight_finish() {
     let (mut running, mut socket) = start_connected(Limits::default());
-    socket.write_all(request("/later", "", "still answered").as_bytes()).unwrap();
-    // It is in flight for 20 ms.
-    while running.stats().requests_in_flight == 0 {
-        std::thread::yield_now();
-    }
-    running.server.take().unwrap().stop().unwrap();
+    socket.write_all(request("/held-later", "", "16").as_bytes()).unwrap();
+    let server = running.server.take().unwrap();
+    let stop = std::thread::spawn(move || stop_beside(server, 16));
     let answer = rest(socket);
-    assert!(answer.ends_with("still answered"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n16"), "{answer}");
+    stop.join().unwrap();
 }

@@ -33,9 +33,24 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
     fails(&["serve", "--data", "x", "--listen", "here"], 2, "--listen");
     fails(&["serve", "--data", "x", "--sync", "never"], 2, "disk");
     fails(&["serve", "--data", "x", "--threads", "0"], 2, "--threads");
+    // Regression: a server without connections started and served nobody.
+    for flag in [
+        "--head-max",
+        "--headers-max",
+        "--connections-max",
+        "--connections-per-address-max",
+        "--connections-of-loopback-max",
+        "--requests-in-flight-max",
+        "--idle-timeout",
+        "--exchange-timeout",
+    ] {
+        let zero = if flag.ends_with("timeout") { "0s" } else { "0" };
+        fails(&["serve", "--data", "x", flag, zero], 2, &format!("{flag} is above zero"));
+    }
     fails(&["serve", "--data", "x", "--accounting", "half"], 2, "ring");
     fails(&["serve", "--data", "x", "--memory", "lots"], 2, "64M");
     fails(&["serve", "--config", "/nowhere.toml"], 2, "/nowhere.toml");
+    fails(&["query", "http://127.0.0.1:1", "RETURN 1", "--patience", "0"], 2, "--patience");
     fails(&["load"], 2, "<URL>");
     fails(&["load", "nonsense"], 2, "http://");
     fails(&["load", "-c", "x", "http://127.0.0.1:1"], 2, "-c");
@@ -220,6 +235,15 @@ fn doctor_reports_the_weaknesses_of_a_machine() {
     let broken = ["descriptors", "threads", "address space", "file size", "file system"];
     assert_eq!(of(&checks, "broken"), broken);
     assert!(of(&checks, "unknown").contains(&"clock source".to_owned()));
+    // Regression: the limit of a unit or container was not seen.
+    let container = machine(&[
+        ("proc/self/limits", GOOD_LIMITS),
+        ("proc/self/cgroup", "0::/a/b\n"),
+        ("sys/fs/cgroup/a/b/pids.max", "20\n"),
+    ]);
+    let (code, checks) = doctor(&container, "/");
+    assert_eq!(code, Some(1));
+    assert!(of(&checks, "broken").contains(&"threads".to_owned()), "{checks:?}");
     // The text output is checked on this machine, whatever its state is.
     let output = run(&["doctor", "--data", "/"]);
     assert!(text(&output.stdout).contains("file system: "), "{}", text(&output.stdout));

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::PipeWriter;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::common::{failed, pellucid, run, text};
+use crate::common::{done, failed, pellucid, run, text};
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, IndexChange, Operation, TableOptions,
 };
@@ -191,6 +191,24 @@ fn a_damaged_table_is_found_and_rebuilt() {
     assert!(errors.contains("rebuild-ledger"), "{errors}");
     assert_eq!(json(&directory, &["rebuild-ledger"], 0)["last_sequence"], KEYS + 1);
     assert_eq!(inspect(&directory, &["verify"]).0, 0);
+}
+
+/// Regression: files that root's `inspect` had made were closed to the service.
+#[test]
+fn a_store_that_root_inspects_stays_with_its_owner() {
+    let folder = TempDir::new().unwrap();
+    let directory = store(&folder);
+    let given = Command::new("chown").args(["-R", "4321"]).arg(&directory).output().unwrap();
+    // Only root can give files away.
+    if !given.status.success() {
+        return;
+    }
+    for action in ["dump", "rebuild-ledger"] {
+        assert_eq!(inspect(&directory, &[action]).0, 0, "{action}");
+        let mut others = Command::new("find");
+        let others = others.arg(&directory).args(["!", "-user", "4321"]).output().unwrap();
+        assert_eq!(done(&others), "", "{action}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::client::Client;
-use crate::common::{TestServer, entity, request};
+use crate::common::{PATIENCE, TestServer, entity, request};
 use pellucid_io::SeededRandom;
 
 const WRITERS: usize = 4;
@@ -144,6 +144,19 @@ fn verify_batches_are_whole(writers: &[Writer], before: &[HashMap<String, Expect
     }
 }
 
+/// Waits for this many acknowledged writes, and returns false if they do not come. A failed
+/// assertion would wait for the writers, which end only with the server.
+fn are_acknowledged(acknowledged: &AtomicU64, least: u64, pause: Duration) -> bool {
+    let begun = Instant::now();
+    while acknowledged.load(Ordering::Relaxed) < least {
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(pause);
+    }
+    true
+}
+
 /// Writes acknowledged with `sync=os` survive ten kills of the process in a row.
 #[test]
 fn ten_kills_during_writes_lose_nothing_that_was_acknowledged() {
@@ -154,19 +167,17 @@ fn ten_kills_during_writes_lose_nothing_that_was_acknowledged() {
     for round in 0..KILLS {
         let server = TestServer::start(folder.path(), &flags);
         let acknowledged = AtomicU64::new(0);
-        std::thread::scope(|scope| {
+        let is_written = std::thread::scope(|scope| {
             for writer in &mut writers {
                 let (server, acknowledged) = (&server, &acknowledged);
                 scope.spawn(move || writer.run(server, acknowledged));
             }
-            let least = 200 + round * 37;
-            let begun = Instant::now();
-            while acknowledged.load(Ordering::Relaxed) < least {
-                assert!(begun.elapsed() < Duration::from_secs(20), "writes do not get through");
-                std::thread::sleep(Duration::from_micros(100 + 77 * round));
-            }
+            let pause = Duration::from_micros(100 + 77 * round);
+            let is_written = are_acknowledged(&acknowledged, 200 + round * 37, pause);
             server.signal(libc::SIGKILL);
+            is_written
         });
+        assert!(is_written, "writes do not get through");
         server.kill();
         let server = TestServer::start(folder.path(), &flags);
         let mut client = server.client();
@@ -188,16 +199,16 @@ fn a_stop_during_writes_answers_what_is_in_flight_and_loses_nothing() {
     let began_body = request("PUT", &entity("slow"), &[], b"half and half");
     let mut slow = server.client();
     slow.send(&began_body[..began_body.len() - 5]);
-    std::thread::scope(|scope| {
+    let is_written = std::thread::scope(|scope| {
         for writer in &mut writers {
             let (server, acknowledged) = (&server, &acknowledged);
             scope.spawn(move || writer.run(server, acknowledged));
         }
-        while acknowledged.load(Ordering::Relaxed) < 100 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let is_written = are_acknowledged(&acknowledged, 100, Duration::from_millis(1));
         server.signal(libc::SIGTERM);
+        is_written
     });
+    assert!(is_written, "writes do not get through");
     slow.send(&began_body[began_body.len() - 5..]);
     let answer = slow.answer();
     assert_eq!((answer.status, answer.header("Connection")), (201, Some("close")));

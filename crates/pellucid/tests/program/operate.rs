@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::common::{
     TestServer, account, done, entity, failed, fails, finish, json_of, pellucid, request, run,
+    wait_until,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -95,14 +96,9 @@ fn accounts_are_added_and_removed_while_the_server_runs() {
         (404, 403, 401)
     );
     done(&account(data, &["grant", "ada", "table/entities=write"], ""));
-    while status("PUT", &bearer) == 403 {
-        std::thread::yield_now();
-    }
-    assert_eq!(status("PUT", &bearer), 201);
+    assert_eq!(wait_until(|| status("PUT", &bearer), |status| *status != 403), 201);
     done(&account(data, &["disable", "ada"], ""));
-    while status("GET", &bearer) != 401 {
-        std::thread::yield_now();
-    }
+    wait_until(|| status("GET", &bearer), |status| *status == 401);
     let listed = json_of(&account(data, &["list", "--json"], ""));
     assert_eq!(listed["schema"], "pellucid.accounts.v1");
     let ada = &listed["accounts"][0];

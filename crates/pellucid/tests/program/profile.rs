@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::tls::certificate;
-use crate::common::{TestServer, account, done, failed, finish, pellucid};
+use crate::common::{TestServer, account, done, failed, fails, finish, pellucid};
 use tempfile::TempDir;
 
 /// Adds an account with this grant and without a password; returns a token of it.
@@ -49,4 +49,7 @@ fn a_profile_is_taken_over_tls_with_a_token_and_refusals_say_what_is_missing() {
     failed(&profile(&["heap"], Some(&admin)), 1, "--insecure");
     failed(&profile(&["heap", "--ca", "/nowhere.pem"], Some(&admin)), 1, "/nowhere.pem");
     failed(&profile(&["heap", "--ca", &ca, "-H", "no header"], None), 2, "no header");
+    // Regression: the file was opened only after the recording, which was lost.
+    let unwritable = ["profile", "http://127.0.0.1:1", "cpu", "-o", "/nowhere/cpu.svg"];
+    fails(&unwritable, 1, "/nowhere/cpu.svg");
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::common::{Client, PATIENCE, entity, serve, until_closed};
+use crate::common::{Client, PATIENCE, entity, serve, until_closed, wait_until};
 
 fn connections_open(client: &mut Client) -> f64 {
     client.figure("pellucid_connections_open")
@@ -42,14 +42,12 @@ fn slow_clients_are_disconnected_while_others_are_served() {
         // answer.
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 "), "{answer:?}");
     }
-    while connections_open(&mut good) > 1.0 + readers.len() as f64 {
-        std::thread::yield_now();
-    }
     // A client that reads nothing is disconnected, although the response is not sent completely.
-    while connections_open(&mut good) > 1.0 {
+    let open = || {
         assert_eq!(good.get("/v0/status").status, 200, "neighbours are served");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        connections_open(&mut good)
+    };
+    wait_until(open, |open| *open <= 1.0);
     for socket in &mut readers {
         assert!(until_closed(socket).len() < 32 << 20, "what was cut is not whole");
     }
@@ -82,7 +80,5 @@ fn ten_thousand_idle_connections_cost_little() {
     assert_eq!(good.get(&entity("a")).text(), "1");
     assert_eq!(connections_open(&mut good), 1.0 + count as f64);
     drop(idle);
-    while connections_open(&mut good) > 1.0 {
-        std::thread::yield_now();
-    }
+    wait_until(|| connections_open(&mut good), |open| *open <= 1.0);
 }

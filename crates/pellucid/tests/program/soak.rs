@@ -11,11 +11,22 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::client::encode;
 use crate::common::{Client, TestServer, entity, request};
 use crate::endings::{ENDINGS, Script};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pellucid_io::{Random, SeededRandom};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+const NDJSON: (&str, &str) = ("Accept", "application/x-ndjson");
+/// The ending of keys that expire after a second.
+const BRIEF: &str = " for a second";
+/// The time after which such a key must be gone, even if the system's clock is adjusted a little.
+const GONE_AFTER: Duration = Duration::from_secs(2);
+/// The most entries of a range that is compared.
+const RANGE_ENTRIES: usize = 50;
 
 /// The seconds of the soak, unless the environment sets another number.
 const SOAK_SECONDS: u64 = 4;
@@ -71,11 +82,37 @@ impl Progress {
     }
 }
 
+/// A field of an entry's line.
+fn field(line: &Value, name: &str) -> String {
+    String::from_utf8(STANDARD.decode(line[name].as_str().unwrap()).unwrap()).unwrap()
+}
+
+/// Compares the first entries of one client with what it has written.
+fn check_range(number: u64, client: &mut Client, written: &BTreeMap<String, String>) {
+    let (start, end) = (format!("client {number} "), format!("client {number}~"));
+    let range = format!("start={}&end={}&limit={RANGE_ENTRIES}", encode(start), encode(end));
+    let lines = client.call("GET", &format!("/v0/entities?{range}"), &[NDJSON], b"").lines();
+    let found = lines.iter().map(|line| (field(line, "key"), field(line, "value")));
+    let found: Vec<_> = found.filter(|(key, _)| !key.ends_with(BRIEF)).collect();
+    assert!(lines.len() == RANGE_ENTRIES || found.len() == written.len(), "some are missing");
+    for (found, (key, value)) in found.iter().zip(written) {
+        assert!(found.0 == *key && found.1 == *value, "{} for {key}", found.0);
+    }
+}
+
+/// Checks that a key that was put at this time for a second is gone, unless it may still be there.
+fn check_expiry(client: &mut Client, key: &str, put: Instant) {
+    if put.elapsed() > GONE_AFTER {
+        assert_eq!(client.get(&entity(key)).status, 404, "{key}");
+    }
+}
+
 /// Writes and reads keys of one client, and compares what comes back.
 fn work(number: u64, server: &TestServer, progress: &Progress) {
     let mut random = SeededRandom::new(number);
     let mut client = server.client();
     let mut written: BTreeMap<String, String> = BTreeMap::new();
+    let mut brief: BTreeMap<String, Instant> = BTreeMap::new();
     while !progress.is_over() {
         let key = format!("client {number} key {:05}", random.next_u64() % KEYS_OF_CLIENT);
         let length = 1 + random.next_u64() % VALUE_BYTES_MAX;
@@ -87,17 +124,18 @@ fn work(number: u64, server: &TestServer, progress: &Progress) {
                 written.insert(key, value);
             }
             9 => {
-                let target = format!("{}&ttl=1", entity(format!("{key} for a second")));
-                assert_eq!(client.put(&target, &value).status, 201);
+                let key = key + BRIEF;
+                if let Some(put) = brief.get(&key) {
+                    check_expiry(&mut client, &key, *put);
+                }
+                assert_eq!(client.put(&format!("{}&ttl=1", entity(&key)), &value).status, 201);
+                brief.insert(key, Instant::now());
             }
             10 | 11 => {
                 assert_eq!(client.call("DELETE", &entity(&key), &[], b"").status, 202);
                 written.remove(&key);
             }
-            12 => {
-                let target = format!("/v0/entities?start=client%20{number}&limit=50");
-                assert_eq!(client.get(&target).status, 200);
-            }
+            12 => check_range(number, &mut client, &written),
             13 => {
                 let target = format!("{}&sync=disk", entity(&key));
                 assert_eq!(client.put(&target, &value).status, 201);
@@ -114,6 +152,7 @@ fn work(number: u64, server: &TestServer, progress: &Progress) {
     for (key, value) in &written {
         assert!(client.get(&entity(key)).text() == value, "{key}");
     }
+    brief.iter().for_each(|(key, put)| check_expiry(&mut client, key, *put));
 }
 
 /// Creates and removes backups, and starts merges of the store.
@@ -135,15 +174,20 @@ fn operate(server: &TestServer, progress: &Progress, pause: Duration) {
     }
 }
 
-/// Begins to read ranges and pauses in each, so that the server must keep their snapshots.
+/// Begins to read ranges and pauses in each, so that the server must keep their snapshots. Checks
+/// that keys rise.
 fn hold_ranges(server: &TestServer, progress: &Progress, pause: Duration) {
     while !progress.is_over() {
         let mut client = server.client();
-        client.send(&request("GET", "/v0/entities?start=%00", &[], b""));
+        client.send(&request("GET", "/v0/entities?start=%00", &[NDJSON], b""));
         let head = client.try_head().unwrap();
         assert_eq!(head.status, 200);
         std::thread::sleep(pause);
-        while client.try_chunk().unwrap().is_some() {}
+        let chunks = std::iter::from_fn(|| client.try_chunk().unwrap());
+        let body = String::from_utf8(chunks.flatten().collect()).unwrap();
+        let lines = body.lines().map(|line| serde_json::from_str(line).unwrap());
+        let keys: Vec<String> = lines.map(|line: Value| field(&line, "key")).collect();
+        assert!(keys.is_sorted_by(|one, next| one < next), "keys rise");
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::common::Client;
 use crate::common::histories::{History, OperationMix};
 use crate::common::nodes::{Nodes, options, try_start};
+use crate::common::{Client, wait_until};
 
 /// Number of concurrent clients.
 const CLIENTS: u64 = 6;
@@ -38,7 +38,7 @@ fn every_key_is_a_register_at_any_node() {
                 })
                 .collect();
             let restarted = round as usize % 3;
-            std::thread::sleep(Duration::from_millis(5));
+            wait_until(|| history.len(), |events| *events >= 30);
             nodes.stop(restarted);
             let (node, list) = (&mut nodes.nodes[restarted], &nodes.list);
             let mut options = options(&node.folder, node.address, list);

@@ -166,6 +166,24 @@ fn a_batch_belongs_to_one_node() {
     }
 }
 
+/// Otherwise, keys of other nodes would seem to be missing.
+#[test]
+fn a_read_of_several_keys_is_refused_if_another_node_has_one() {
+    let nodes = Nodes::start(2, |_| {});
+    let line = |key: &str| {
+        use base64::Engine as _;
+        let key = base64::engine::general_purpose::STANDARD.encode(key);
+        format!("{{\"key\":\"{key}\"}}\n")
+    };
+    let (own, other) = (nodes.key_of(0), nodes.key_of(1));
+    let mut client = nodes.client(0);
+    client.put(&entity(&own), "x").having(201);
+    let mut ask = |keys: String| client.call("POST", "/v0/entities/get", &[], keys);
+    assert_eq!(ask(line(&own)).lines().len(), 1);
+    let refused = ask(line(&own) + &line(&other)).having(400);
+    assert!(refused.text().contains("key 2 "), "{}", refused.text());
+}
+
 #[test]
 fn a_dead_node_fails_only_its_keys_and_can_return() {
     let mut nodes = Nodes::start(3, |_| {});

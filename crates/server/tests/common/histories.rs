@@ -270,6 +270,11 @@ impl History {
         self.events.lock().unwrap().push(Event::new(called, answered, effects));
     }
 
+    /// The number of events so far.
+    pub(crate) fn len(&self) -> usize {
+        self.events.lock().unwrap().len()
+    }
+
     /// Checks all keys together if some operations are on several keys and all outcomes are known,
     /// and otherwise each key separately. Returns the number of events, and the number of those
     /// with an unknown outcome.

@@ -13,6 +13,7 @@ pub(crate) mod tls;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub(crate) use accounts::{account_of, add_account, enter, take_right};
@@ -27,6 +28,16 @@ use pellucid_server::{Log, RunningServer, ServerError, ServerOptions, start as s
 use pellucid_store::Store;
 pub(crate) use stores::TestStore;
 use tempfile::TempDir;
+
+/// Sets a flag when it is dropped: it ends the other threads of a scope, even after a failed
+/// assertion.
+pub(crate) struct EndOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
 
 /// A server that is stopped cleanly when this value is dropped.
 pub(crate) struct TestServer {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Client, TestServer, entity, serve, start, start_on};
+use crate::common::{Client, EndOnDrop, TestServer, entity, serve, start, start_on, wait_until};
 use pellucid_engine::{EngineOptions, restore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -31,6 +31,7 @@ fn a_backup_while_writing_holds_all_that_was_acknowledged_before_it() {
     let server = start();
     let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     let (id, before, after) = std::thread::scope(|scope| {
+        let _ends = EndOnDrop(&is_over);
         scope.spawn(|| {
             let mut client = server.client();
             while !is_over.load(Ordering::Acquire) {
@@ -42,7 +43,7 @@ fn a_backup_while_writing_holds_all_that_was_acknowledged_before_it() {
         });
         let mut client = server.client();
         let mut last = Value::Null;
-        while acknowledged.load(Ordering::Acquire) < 100 {}
+        wait_until(|| acknowledged.load(Ordering::Acquire), |count| *count >= 100);
         for label in ["one", "two", "three"] {
             let before = acknowledged.load(Ordering::Acquire);
             let (status, body) = ask(&mut client, "create", &json!({"label": label}));
@@ -50,7 +51,6 @@ fn a_backup_while_writing_holds_all_that_was_acknowledged_before_it() {
             let after = acknowledged.load(Ordering::Acquire);
             last = json!([body["result"]["id"], before, after]);
         }
-        is_over.store(true, Ordering::Release);
         let id = last[0].as_str().unwrap().to_owned();
         (id, last[1].as_u64().unwrap(), last[2].as_u64().unwrap())
     });

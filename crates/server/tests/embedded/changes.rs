@@ -1,6 +1,6 @@
 //! `GET /v0/changes`: the writes in order, once and continuously.
 
-use std::io::{BufRead, Read};
+use std::io::{BufRead, ErrorKind, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,15 @@ impl Stream {
         Stream { client, unread: Vec::new() }
     }
 
+    /// A stream without `since`, whose first line has come: the position where it began.
+    fn from_now(server: &TestServer, target: &str) -> (Stream, u64) {
+        let mut stream = Stream::open(server, target, &[]);
+        let first = stream.next_json();
+        assert!(first["key"].is_null(), "{first}");
+        let position = first["sequence"].as_u64().unwrap();
+        (stream, position)
+    }
+
     /// The next line that is not empty; `None` at the end.
     fn next(&mut self) -> Option<String> {
         loop {
@@ -99,11 +108,25 @@ fn all_writes_come_in_their_order_and_then_the_place_to_go_on() {
 }
 
 #[test]
+fn a_line_says_when_its_entry_expires() {
+    let (_server, mut client) = serve();
+    client.put(&format!("{}&ttl=1000", entity("brief")), "1").having(201);
+    client.put(&entity("lasting"), "2").having(201);
+    let lines = client.get("/v0/changes?since=0").lines();
+    let time = |name: &str| lines[0][name].as_u64().unwrap();
+    // The machine may stall between the readings of the clock.
+    assert!(time("expires_at_ms") > time("written_at_ms") + 500_000, "{lines:?}");
+    assert!(lines[1]["expires_at_ms"].is_null(), "{lines:?}");
+}
+
+#[test]
 fn a_follower_hears_of_writes_as_they_come_and_of_the_end_of_the_server() {
     let (server, mut client) = serve();
     client.put(&entity("before"), "1");
-    let mut lines = Stream::open(&server, "/v0/changes?follow=true&sync=disk", &[]);
+    let (mut lines, _) = Stream::from_now(&server, "/v0/changes?follow=true&sync=disk");
     let mut events = Stream::open(&server, "/v0/changes", &[("Accept", "text/event-stream")]);
+    let begun = [(); 3].map(|()| events.next().unwrap());
+    assert!(begun[0].starts_with("id: ") && begun[1] == "event: progress", "{begun:?}");
     for number in 0..20 {
         let key = format!("key {number}");
         let put = sequence(&client.put(&entity(&key), "value"));
@@ -124,11 +147,25 @@ fn a_follower_hears_of_writes_as_they_come_and_of_the_end_of_the_server() {
     assert!(begun.elapsed() < SOON, "a stop does not wait for followers");
 }
 
+/// Regression: a stream without `since` did not say where it began, so that a client whose
+/// connection broke before the first change missed what was written until it came again.
+#[test]
+fn a_follower_that_comes_again_misses_nothing() {
+    let (server, mut client) = serve();
+    client.put(&entity("before"), "1");
+    let (stream, position) = Stream::from_now(&server, "/v0/changes?follow");
+    drop(stream);
+    let put = sequence(&client.put(&entity("between"), "2"));
+    let again = format!("/v0/changes?follow&since={position}");
+    let next = entry(&Stream::open(&server, &again, &[]).next_json());
+    assert_eq!(next, (put, "between".to_owned(), Some("2".to_owned())));
+}
+
 #[test]
 fn a_value_of_many_pieces_arrives_whole() {
     let (server, mut client) = serve();
     let value: String = (0..400_000).map(|number| char::from(b'a' + (number % 23) as u8)).collect();
-    let mut stream = Stream::open(&server, "/v0/changes?follow", &[]);
+    let (mut stream, _) = Stream::from_now(&server, "/v0/changes?follow");
     client.put(&entity("large"), &value);
     assert_eq!(entry(&stream.next_json()).2.as_deref(), Some(&*value));
 }
@@ -204,7 +241,7 @@ fn documents_of_a_collection_come_as_json_until_it_is_emptied() {
     let document = client.get("/_api/document/c/one").json();
     assert_eq!(changes[0]["document"], document);
     assert_eq!(changes[2]["deleted"], json!(true));
-    let mut stream = Stream::open(&server, "/v0/changes?follow&collection=c", &[]);
+    let (mut stream, _) = Stream::from_now(&server, "/v0/changes?follow&collection=c");
     insert(&mut client, json!({ "_key": "three" }));
     assert_eq!(stream.next_json()["document"]["_key"], json!("three"));
     let since = |sequence: &Value| format!("/v0/changes?since={sequence}&collection=c");
@@ -259,7 +296,7 @@ fn a_stream_ends_once_its_collection_is_renamed() {
     let (server, mut client) = serve();
     make_collection(&mut client, "c");
     make_collection(&mut client, "next");
-    let mut stream = Stream::open(&server, "/v0/changes?follow&collection=c", &[]);
+    let (mut stream, _) = Stream::from_now(&server, "/v0/changes?follow&collection=c");
     for (from, to) in [("c", "old"), ("next", "c")] {
         let (path, name) = (format!("/_api/collection/{from}/rename"), json!({ "name": to }));
         client.call("PUT", &path, &[], name.to_string()).having(200);
@@ -337,13 +374,35 @@ fn invalid_requests_for_changes_are_refused() {
     }
 }
 
+/// A server with an account that has all rights, and one that only reads.
+fn with_accounts() -> TestServer {
+    start_with(|options| {
+        add_account(&options.data, "root", &[("*", Right::Write)]);
+        add_account(&options.data, "reader", &[("table/entities", Right::Read)]);
+    })
+}
+
+/// Behind half of a value, there is no place for the line that says why.
+#[test]
+fn a_stream_is_cut_within_a_value_with_the_right_to_it() {
+    let server = with_accounts();
+    let root = [("Authorization", &*basic("root", "root"))];
+    let reader = [("Authorization", &*basic("reader", "reader"))];
+    // More than twice as much as the buffers of the connection take.
+    let value = "v".repeat(32 << 20);
+    server.client().call("PUT", &entity("a"), &root, &value).having(201);
+    let mut stream = Stream::open(&server, "/v0/changes?since=0&follow=true", &reader);
+    assert!(stream.client.try_chunk().unwrap().is_some());
+    take_right(&server, "reader", "table/entities", &entity("a"));
+    let ended = std::iter::from_fn(|| stream.client.try_chunk().transpose()).find(Result::is_err);
+    let error = ended.expect("the stream does not end as a whole one does").unwrap_err();
+    assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+}
+
 /// Regression: a stream went on after its account had lost the right to it.
 #[test]
 fn a_stream_ends_with_the_right_to_it() {
-    let server = start_with(|options| {
-        add_account(&options.data, "root", &[("*", Right::Write)]);
-        add_account(&options.data, "reader", &[("table/entities", Right::Read)]);
-    });
+    let server = with_accounts();
     let mut client = server.client();
     let root = [("Authorization", &*basic("root", "root"))];
     let reader = [("Authorization", &*basic("reader", "reader"))];

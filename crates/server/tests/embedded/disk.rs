@@ -49,6 +49,17 @@ fn the_account_shows_the_wait_and_the_sync() {
     assert!(parts <= phase("execute").distribution.mean_ns * 1.02, "parts are within execute");
 }
 
+/// Regression: the removals did not wait for the disk, whatever the server's default was.
+#[test]
+fn a_table_is_emptied_as_durably_as_entities_are_written() {
+    let running = start_with(|options| options.acknowledgement = Acknowledgement::Disk);
+    put_to_disk(&running, 1, 3, "");
+    let emptied = running.client().call("DELETE", "/v0/tables/entities", &[], b"").having(200);
+    assert_eq!(emptied.json()["removed"], 3);
+    let published = figure(&running, "pellucid_engine_published_sequence");
+    assert!(figure(&running, "pellucid_engine_durable_sequence") >= published);
+}
+
 #[test]
 fn the_servers_default_applies_where_the_request_names_none() {
     let running = start_with(|options| options.acknowledgement = Acknowledgement::Disk);

@@ -1,13 +1,15 @@
 //! Requests that would wait for the disk leave their event loop, which continues to serve others.
 
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::common::{
-    PATIENCE, TestServer, entity, request, start_on_store, start_with, start_with_store, wait_until,
+    Client, PATIENCE, TestServer, entity, request, start_on_store, start_with, start_with_store,
+    wait_until,
 };
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
@@ -109,16 +111,22 @@ impl Map for SlowMap {
     }
 }
 
-/// Opens a store of which `slow_folder` is on a disk that the test holds and releases.
+/// Opens a store of which `slow_folder` is on a disk that the test holds and releases. Its reads
+/// always count as slow, as its clock advances by 10 µs with each reading, and its writers seal
+/// full segments themselves.
 fn open(
     slow_folder: &'static str,
     embedded: EmbeddedOptions,
 ) -> (Arc<Disk>, Arc<TempDir>, EmbeddedStore) {
     let (disk, folder) = (Arc::new(Disk::default()), Arc::new(TempDir::new().unwrap()));
     let file_system = SlowFileSystem(SystemFileSystem, Arc::clone(&disk), slow_folder);
+    let clock = SimulatedClock::leaked(1_700_000_000_000);
+    clock.step_by_ns(10_000);
     let engine_options = EngineOptions {
         file_system: Arc::new(file_system),
         segment_size_bytes: 1 << 20,
+        clock: Clock::simulated(clock),
+        background: false,
         ..EngineOptions::default()
     };
     let store = EmbeddedStore::open_with(folder.path(), embedded, engine_options).unwrap();
@@ -133,12 +141,25 @@ fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TestServer) {
         options.threads = 1;
         options.limits.stop = Duration::from_secs(1);
     });
-    let mut client = server.client();
-    for number in 0..300 {
-        let target = format!("/v0/entity?id=key-{number}");
-        assert_eq!(client.call("PUT", &target, &[], value(number)).status, 201);
-    }
+    put_values(&server, 0..300);
     (disk, server)
+}
+
+/// Puts the keys with these numbers. A hundred of them fill a segment at least, so that what was
+/// written before is sealed.
+fn put_values(server: &TestServer, numbers: Range<usize>) {
+    let mut client = server.client();
+    for number in numbers {
+        client.put(&format!("/v0/entity?id=key-{number}"), value(number)).having(201);
+    }
+}
+
+/// True if no byte of an answer has come.
+fn is_unanswered(client: &Client) -> bool {
+    client.socket.set_nonblocking(true).unwrap();
+    let peeked = client.socket.peek(&mut [0]);
+    client.socket.set_nonblocking(false).unwrap();
+    peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 /// The longest `queue` of the operation's requests, in nanoseconds.
@@ -163,6 +184,7 @@ fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
     assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
     assert_eq!(beside.get("/v0/status").status, 200);
+    assert!(is_unanswered(&waiting));
     disk.release();
     let answer = waiting.answer();
     assert_eq!((answer.status, answer.body == value(3)), (200, true));
@@ -171,7 +193,6 @@ fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
 /// Regression: a condition waited for the disk under the lock of all writers.
 #[test]
 fn a_condition_on_a_key_that_is_not_in_memory_is_checked_by_a_worker() {
-    // In a store that was just opened, reads count as slow.
     let (disk, _folder, store) = open("ledger", EmbeddedOptions::default());
     let (table, off) = (store.table("t").unwrap(), &mut Timeline::off());
     let put = Operation::plain(b"key", Some(b"value"));
@@ -221,24 +242,34 @@ fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     }
 }
 
-/// The first piece comes from memory, and the following ones do not.
+/// The first pieces come from memory, and the following ones do not.
 #[test]
 fn a_range_that_leaves_memory_midway_delays_no_other_request() {
+    /// More than twice as many as the buffers of the connection take.
+    const ENTRIES: usize = 1_300;
     let (disk, server) = start(EmbeddedOptions::default());
-    let mut reader = server.client();
+    put_values(&server, 300..ENTRIES);
+    let ask = request("GET", "/v0/entities?start=key-", &[("Connection", "close")], b"");
+    let mut reader = server.sent(&ask);
     let mut beside = server.client();
-    reader.send(&request("GET", "/v0/entities?start=key-", &[], b""));
     reader.try_head().unwrap().having(200);
-    let mut bytes = reader.try_chunk().unwrap().unwrap().len();
     disk.hold();
+    // While the buffers are full, no piece is made that could wait for the disk.
+    reader.socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut bytes = 0;
+    while let Ok(count @ 1..) = reader.socket.read(&mut [0; 64 << 10]) {
+        bytes += count;
+    }
+    let entry = |number: usize| format!("key-{number}\n").len() + value(number).len();
+    let all = (0..ENTRIES).map(entry).sum::<usize>();
+    assert!(bytes < all / 2, "{bytes} bytes came from a held disk");
     assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
     assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
     disk.release();
-    while let Some(chunk) = reader.try_chunk().unwrap() {
-        bytes += chunk.len();
-    }
-    let entry = |number: usize| format!("key-{number}\n").len() + value(number).len();
-    assert_eq!(bytes, (0..300).map(entry).sum::<usize>());
+    reader.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    bytes += reader.rest().len();
+    // The bytes of the chunks' framing are fewer than one in a hundred.
+    assert!((all..all + all / 100).contains(&bytes), "{bytes} of {all} bytes");
 }
 
 #[test]
@@ -273,7 +304,8 @@ fn a_stop_waits_for_threads_only_until_its_timeout() {
     let query = br#"{"query":"FOR d IN c FILTER d.v == 'stuck' RETURN d"}"#;
     let mut waiting = server.client();
     waiting.send(&request("POST", "/_api/cursor", &[], query));
-    while !client.get("/_api/query/current").text().contains("stuck") {}
+    let running = || client.get("/_api/query/current").text().to_owned();
+    wait_until(running, |queries| queries.contains("stuck"));
     let (sender, stopped) = std::sync::mpsc::channel();
     let stop = std::thread::spawn(move || {
         sender.send(server.stop()).unwrap();
@@ -380,7 +412,6 @@ fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
 /// loop, and goes to a worker only if a page that it needs is not in memory.
 #[test]
 fn a_query_leaves_its_event_loop_only_if_a_page_is_not_in_memory() {
-    // In a store that was just opened, reads count as slow.
     let (disk, server) = start(EmbeddedOptions::default());
     let mut client = server.client();
     let mut post = |target: &str, body: String| {
@@ -403,21 +434,23 @@ fn a_query_leaves_its_event_loop_only_if_a_page_is_not_in_memory() {
         assert_eq!(answer.json()["result"][0]["n"], n);
         assert_eq!(answer.header("X-Arango-Queue-Time-Seconds"), Some("0.000000"));
     }
+    put_values(&server, 300..400);
     disk.hold();
     let mut waiting = server.client();
     waiting.send(&request("POST", "/_api/cursor", &[], body(7).as_bytes()));
     assert_eq!(client.get("/v0/status").status, 200);
     assert_eq!(client.get("/_api/version").status, 200);
+    assert!(is_unanswered(&waiting));
     disk.release();
     let answer = waiting.answer();
     assert_eq!((answer.status, &answer.json()["result"][0]["text"]), (201, &text.into()));
+    assert_ne!(answer.header("X-Arango-Queue-Time-Seconds"), HERE.1);
 }
 
 /// Regression: while reads were slow, each read of a document went to the workers. It tries on its
 /// event loop, as queries do.
 #[test]
 fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
-    // In a store that was just opened, reads count as slow.
     let (disk, server) = start(EmbeddedOptions::default());
     let mut client = server.client();
     client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).having(200);
@@ -434,13 +467,16 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
     }
     let missing = client.get("/_api/document/c/missing");
     assert_eq!((missing.status, missing.json()["errorNum"].as_u64()), (404, Some(1202)));
+    put_values(&server, 300..400);
     disk.hold();
     let mut waiting = server.client();
     waiting.send(&request("GET", "/_api/document/c/7", &[], b""));
     assert_eq!(client.get("/_api/version").status, 200);
+    assert!(is_unanswered(&waiting));
     disk.release();
     let answer = waiting.answer();
     assert_eq!((answer.status, &answer.json()["text"]), (200, &text.into()));
+    assert_ne!(answer.header("X-Arango-Queue-Time-Seconds"), HERE.1);
 }
 
 /// The status and the queue time of an answer that was made on its event loop.

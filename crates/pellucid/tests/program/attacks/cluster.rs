@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::raw::{Attack, connect, send, statuses};
+use crate::common::until_closed;
 
 /// The headers of an attacker who asks to become a peer.
 fn greetings() -> Vec<(&'static str, String)> {
@@ -50,12 +51,18 @@ pub(crate) fn attacks() -> Vec<Attack> {
     });
     let flood = Attack::new("cluster: strangers by the hundred", |arena| {
         let request = &greetings()[5].1;
-        for _ in 0..300 {
-            send(&mut connect(arena.node.address), request.as_bytes());
-        }
+        let stranger = |_| {
+            let mut socket = connect(arena.node.address);
+            send(&mut socket, request.as_bytes());
+            socket
+        };
+        let mut strangers: Vec<_> = (0..300).map(stranger).collect();
         for key in ["a", "b", "c", "d", "e", "f"] {
             let target = crate::common::entity(key);
             assert_eq!(arena.node.client().put(&target, "x").status, 201, "the nodes are peers");
+        }
+        for socket in &mut strangers {
+            until_closed(socket);
         }
     });
     strangers.chain([flood]).collect()

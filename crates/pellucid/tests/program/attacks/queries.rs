@@ -1,8 +1,9 @@
 //! Attacks by queries.
 
 use super::attack_servers::AttackServers;
-use super::raw::Attack;
+use super::raw::{Attack, connect, reset, send};
 use crate::common::costly_queries::costly_queries;
+use crate::common::{request, serve, wait_until};
 use serde_json::{Value, json};
 
 /// The memory limit of an attacking query.
@@ -134,19 +135,25 @@ fn crowd() -> Attack {
     })
 }
 
-/// Regression: queries whose clients had disconnected continued to run until their time limit.
+/// Regression: queries whose clients had disconnected continued to run until their time limit. The
+/// server of this attack has no lower one than an hour.
 fn gone() -> Attack {
-    Attack::new("query: 32 whose clients are gone", |arena| {
+    Attack::new("query: 32 whose clients are gone", |_| {
+        let (_folder, server) = serve(&[]);
+        let mut client = server.client();
         let query = "FOR a IN 1..1000000 FOR b IN 1..1000000 FILTER a + b < 0 RETURN 1";
         let body = json!({"query": query}).to_string();
-        let request = crate::common::request("POST", "/_api/cursor", &[], body.as_bytes());
-        for _ in 0..32 {
-            let mut socket = super::raw::connect(arena.open.address);
-            super::raw::send(&mut socket, &request);
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            super::raw::reset(socket);
-        }
-        let (status, text) = ask(arena, &json!({"query": "RETURN 7"}));
-        assert_eq!(status, 201, "{text}");
+        let request = request("POST", "/_api/cursor", &[], body.as_bytes());
+        let asking = |_| {
+            let mut socket = connect(server.address);
+            send(&mut socket, &request);
+            socket
+        };
+        let sockets: Vec<_> = (0..32).map(asking).collect();
+        wait_until(|| client.figure("pellucid_requests_in_flight"), |count| *count >= 32.0);
+        let mut running = || client.get("/_api/query/current").text().matches("a + b").count();
+        wait_until(&mut running, |count| *count > 0);
+        sockets.into_iter().for_each(reset);
+        wait_until(running, |count| *count == 0);
     })
 }

@@ -121,7 +121,10 @@ fn a_command_without_its_server_names_the_cause_and_the_cure() {
     fails(&["get", secured, "k"], 1, "--ca");
     fails(&["get", secured, "k", "--insecure"], 1, "--token-file");
     fails(&["get", &format!("http://localhost:{port}"), "k"], 1, "https://");
-    fails(&["get", "http://127.0.0.1:1", "k"], 1, "pellucid serve");
+    // Regression: the word in the key got the advice to trust the certificate.
+    for key in ["k", "certificate"] {
+        fails(&["get", "http://127.0.0.1:1", key], 1, "pellucid serve");
+    }
     fails(&["get", "127.0.0.1:1", "k"], 2, "http://, https:// or unix:");
     let plain = TestServer::start(&folder.path().join("plain"), &[]);
     let plain_port = plain.address.port();

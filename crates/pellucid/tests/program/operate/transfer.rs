@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::thread::JoinHandle;
@@ -12,7 +13,8 @@ use tempfile::TempDir;
 
 use super::data::{fails, lines};
 use crate::common::{
-    TestServer, cluster, done, entity, failed, feed, pellucid, run, serve, spawn, text, wait_until,
+    TestServer, cluster, done, entity, failed, feed, pellucid, run, serve, signal, spawn, text,
+    wait_until,
 };
 
 pub(super) fn name(path: &Path) -> &str {
@@ -440,6 +442,28 @@ fn on_terminal(arguments: &[&str]) -> String {
     }
     assert!(child.wait().unwrap().success(), "{}", text(&shown));
     text(&shown).to_owned()
+}
+
+/// Regression: the terminal showed nothing that was typed after a signal had ended the prompt.
+#[test]
+fn a_signal_at_the_prompt_for_a_password_gives_the_echo_back() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&screen).unwrap();
+    unlockpt(&screen).unwrap();
+    let path = ptsname(&screen, Vec::new()).unwrap();
+    let terminal = File::options().read(true).write(true).open(path.to_str().unwrap()).unwrap();
+    let has_echo = || tcgetattr(&terminal).unwrap().local_modes.contains(LocalModes::ECHO);
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    let mut command = pellucid(&["account", "--data", name(&data), "add", "ada"]);
+    command.stdin(terminal.try_clone().unwrap()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    wait_until(has_echo, |has_echo| !*has_echo);
+    signal(&child, libc::SIGINT);
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
+    assert!(has_echo());
 }
 
 #[test]
