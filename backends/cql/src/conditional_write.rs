@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_clock::Clock;
-use pellucid_store::{Condition, Result, StoreError, Table, WriteOutcome};
+use pellucid_store::{Result, StoreError, Table, WriteOutcome};
 use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::{Consistency, SerialConsistency};
@@ -282,13 +282,7 @@ impl ConditionalWrite {
         for (entry, (index, condition)) in conditions {
             let found = state.get(&entry.key).filter(|found| !found.is_over);
             let current = found.map(|found| found.version as u64);
-            let holds = match condition {
-                Condition::None => true,
-                Condition::Absent => current.is_none(),
-                Condition::Present => current.is_some(),
-                Condition::Sequence(sequence) => current == Some(*sequence),
-            };
-            if !holds {
+            if !condition.holds(current) {
                 return Err(StoreError::ConditionFailed { index: *index, current });
             }
         }
@@ -517,7 +511,7 @@ fn is_applied(answer: QueryResult) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use pellucid_store::Operation;
+    use pellucid_store::{Condition, Operation};
 
     use super::*;
     use crate::partitioned_table::PartitionScheme;

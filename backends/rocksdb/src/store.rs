@@ -216,13 +216,7 @@ fn judge(database: &Database, table: Table, operations: &[Operation<'_>]) -> Res
         }
         let sequence_of = |stored: EntryHead, _: &[u8]| stored.sequence;
         let current = find(database, table, operation.key, &database.reading, sequence_of)?;
-        let holds = match operation.condition {
-            Condition::None => true,
-            Condition::Absent => current.is_none(),
-            Condition::Present => current.is_some(),
-            Condition::Sequence(sequence) => current == Some(sequence),
-        };
-        if !holds {
+        if !operation.condition.holds(current) {
             return Err(StoreError::ConditionFailed { index, current });
         }
     }

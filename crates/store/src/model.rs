@@ -64,6 +64,19 @@ pub enum Condition {
     Sequence(u64),
 }
 
+impl Condition {
+    /// True for an entry with the sequence number `current`, or for none.
+    #[must_use]
+    pub fn holds(self, current: Option<u64>) -> bool {
+        match self {
+            Condition::None => true,
+            Condition::Absent => current.is_none(),
+            Condition::Present => current.is_some(),
+            Condition::Sequence(sequence) => current == Some(sequence),
+        }
+    }
+}
+
 /// A table of the store that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Table(u16);
