@@ -4,12 +4,12 @@
 //! writes; other threads read that line. A request that is handed over or streamed is put into a
 //! list of its loop instead, under a lock: the wait that follows is far longer than the lock takes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::Ticks;
 use pellucid_thread::Mutex;
+use slab::Slab;
 
 use crate::phase::{Phase, Stamp};
 
@@ -117,17 +117,17 @@ pub(crate) struct InFlightRequest {
 /// flight bounds them.
 #[derive(Default)]
 pub(crate) struct DetachedRequests {
-    requests: Mutex<HashMap<u64, InFlightRequest>>,
+    requests: Mutex<Slab<InFlightRequest>>,
 }
 
 impl DetachedRequests {
     pub(crate) fn put(self: &Arc<DetachedRequests>, request: InFlightRequest) -> InFlightGuard {
-        self.requests.lock().insert(request.request, request);
-        InFlightGuard { away: Some(Arc::clone(self)), request: request.request }
+        let place = self.requests.lock().insert(request);
+        InFlightGuard { away: Some(Arc::clone(self)), place }
     }
 
     pub(crate) fn look(&self) -> Vec<InFlightRequest> {
-        self.requests.lock().values().copied().collect()
+        self.requests.lock().iter().map(|(_, request)| *request).collect()
     }
 }
 
@@ -136,13 +136,13 @@ impl DetachedRequests {
 #[must_use = "dropping it says that the request is back"]
 pub struct InFlightGuard {
     away: Option<Arc<DetachedRequests>>,
-    request: u64,
+    place: usize,
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if let Some(away) = &self.away {
-            away.requests.lock().remove(&self.request);
+            away.requests.lock().remove(self.place);
         }
     }
 }

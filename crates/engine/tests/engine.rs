@@ -13,7 +13,6 @@ mod changes;
 mod collection;
 mod concurrency;
 mod corruption;
-mod embedder;
 mod exhausted;
 mod faults;
 mod faults_everywhere;

@@ -21,8 +21,6 @@ mod engine_metrics;
 mod engine_page;
 mod entities;
 mod exposure;
-#[doc(hidden)]
-pub mod fuzzing;
 mod gate;
 #[cfg(test)]
 mod isolated_process;
@@ -40,6 +38,8 @@ mod profiles;
 mod query;
 mod reply;
 mod reporter;
+#[doc(hidden)]
+pub mod route_views;
 mod routes;
 mod run;
 mod server_error;

@@ -6,8 +6,11 @@ mod common;
 use common::{Client, TestServer, entity, request, serve};
 use pellucid_server::ProcessFigures;
 
-/// The limit of growth: far above the buffers of eight streams, and far below the data.
+/// The limit of growth: far above the buffers of eight streams, far below a value for each of them,
+/// and below all values.
 const GROWTH_BYTES_MAX: u64 = 12 << 20;
+const VALUES: usize = 3;
+const VALUE_BYTES: usize = 8 << 20;
 
 /// Streams all entries to eight readers that take turns, chunk by chunk. Returns the growth of the
 /// process's memory meanwhile, which includes a chunk that each reader holds.
@@ -33,19 +36,19 @@ fn growth_while_streaming(running: &TestServer, accept: &str, expected_bytes: us
 #[test]
 fn memory_stays_flat_while_ranges_go_out() {
     let (running, mut client) = serve();
-    let value = vec![b'v'; 8 << 20];
+    let value = vec![b'v'; VALUE_BYTES];
     let mut etag_bytes = 0;
-    for index in 0..8 {
+    for index in 0..VALUES {
         let put = client.put(&entity(index.to_string()), &value).having(201);
         etag_bytes += put.etag().len();
     }
     drop(value);
-    let plain_bytes = 8 * (2 + (8 << 20));
+    let plain_bytes = VALUES * (2 + VALUE_BYTES);
     let grown = growth_while_streaming(&running, "*/*", plain_bytes);
     assert!(grown < GROWTH_BYTES_MAX, "{grown} bytes more while {plain_bytes} went out");
     // Each quote of an ETag is escaped.
     let line_bytes = r#"{"key":"MA==","value":"","etag":"\\"}"#.len() + 1;
-    let framed_bytes = etag_bytes + 8 * (line_bytes + (8_usize << 20).div_ceil(3) * 4);
+    let framed_bytes = etag_bytes + VALUES * (line_bytes + VALUE_BYTES.div_ceil(3) * 4);
     let grown = growth_while_streaming(&running, "application/x-ndjson", framed_bytes);
     assert!(grown < GROWTH_BYTES_MAX, "{grown} bytes more while {framed_bytes} went out");
 }

@@ -147,32 +147,34 @@ fn go_reads_every_profile() {
     let _turn = turn();
     set_allocation_sampling(SAMPLE_BYTES / 64);
     let running = start();
-    under_load(&running, || {
+    let [cpu, allocs, heap, mutex, block] = under_load(&running, || {
         let mut client = running.client();
-        let mut profile = |target: &str| {
-            let answer = client.get(target);
-            assert_eq!(answer.status, 200, "{target}: {}", String::from_utf8_lossy(&answer.body));
+        let mut profile = |name: &str| {
+            let answer = client.get(&format!("/debug/pprof/{name}")).having(200);
             assert_eq!(answer.header("Content-Type"), Some("application/octet-stream"));
             answer.body
         };
-        let top = go_top(&profile("/debug/pprof/profile?seconds=2&hz=499"), "cpu");
-        assert!(top.contains("Type: cpu"), "{top}");
-        assert!(top.contains("pellucid_http::event_loop"), "{top}");
-        assert!(top.contains("[kernel: sendto]"), "{top}");
-        // Names of methods keep their types.
-        assert!(top.contains(" as ") && !top.contains(" ::"), "{top}");
-        let top = go_top(&profile("/debug/pprof/allocs"), "allocs");
-        assert!(top.contains("Type: alloc_space") && top.contains("pellucid_"), "{top}");
-        let top = go_top(&profile("/debug/pprof/heap"), "heap");
-        assert!(top.contains("Type: inuse_space"), "{top}");
+        let [cpu, allocs, heap] = ["profile?seconds=2&hz=499", "allocs", "heap"].map(&mut profile);
         // Even an empty profile has its type, so look for a wait that certainly occurred.
         contend(hold_the_lock, wait_for_the_lock);
-        for (name, function) in [("mutex", "hold_the_lock"), ("block", "wait_for_the_lock")] {
-            let top = go_top(&profile(&format!("/debug/pprof/{name}")), name);
-            assert!(top.contains("Type: delay") && top.contains(function), "{top}");
-        }
+        [cpu, allocs, heap, profile("mutex"), profile("block")]
     });
     set_allocation_sampling(0);
+    let top = go_top(&cpu, "cpu");
+    assert!(top.contains("Type: cpu"), "{top}");
+    assert!(top.contains("pellucid_http::event_loop"), "{top}");
+    assert!(top.contains("[kernel: sendto]"), "{top}");
+    // Names of methods keep their types.
+    assert!(top.contains(" as ") && !top.contains(" ::"), "{top}");
+    let top = go_top(&allocs, "allocs");
+    assert!(top.contains("Type: alloc_space") && top.contains("pellucid_"), "{top}");
+    let top = go_top(&heap, "heap");
+    assert!(top.contains("Type: inuse_space"), "{top}");
+    let delays = [(mutex, "mutex", "hold_the_lock"), (block, "block", "wait_for_the_lock")];
+    for (file, name, function) in delays {
+        let top = go_top(&file, name);
+        assert!(top.contains("Type: delay") && top.contains(function), "{top}");
+    }
 }
 
 /// True for the account's work that an event loop does during a request if the draining thread is
@@ -287,7 +289,7 @@ fn past_allocations_can_be_requested_and_compared() {
     let _turn = turn();
     set_allocation_sampling(SAMPLE_BYTES / 64);
     let running = start();
-    under_load(&running, || {
+    let file = under_load(&running, || {
         let mut client = running.client();
         let allocations = client.get("/debug/pprof/allocs?seconds=2&format=html");
         assert!(allocations.text().contains("class=\"flame-heat\""), "a map of when");
@@ -313,11 +315,11 @@ fn past_allocations_can_be_requested_and_compared() {
             let amounts: Vec<f64> = line.rsplit(' ').take(2).map(|n| n.parse().unwrap()).collect();
             assert!(amounts[0] + amounts[1] > 0.0, "{line}");
         }
-        let file = client.get("/debug/pprof/allocs?from=-1&base=-3..-1").body;
-        let top = go_top(&file, "difference");
-        assert!(top.contains("Type: alloc_space") && top.contains("% of"), "{top}");
+        client.get("/debug/pprof/allocs?from=-1&base=-3..-1").body
     });
     set_allocation_sampling(0);
+    let top = go_top(&file, "difference");
+    assert!(top.contains("Type: alloc_space") && top.contains("% of"), "{top}");
 }
 
 fn unix_now() -> f64 {

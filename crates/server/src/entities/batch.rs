@@ -7,8 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use pellucid_store::{Condition, Operation};
 use serde::Deserialize;
 
-use super::conditions::sequence_in;
-use super::lifetime::whole_ms;
+use super::fields::{sequence_in, whole_ms};
 use super::lines::object;
 
 /// The limit of entries in a batch. It bounds the memory of entries that are parsed before a store,

@@ -1,16 +1,18 @@
 //! Conditional requests (RFC 9110, section 13). An entry's ETag is its sequence number in quotes.
 
-use pellucid_http::{Coding, Request, plain_tag};
+use pellucid_http::{Coding, Request};
 use pellucid_store::{Condition, Head};
 
+use super::fields::{Tag, tag_of, unquoted};
 use crate::reply::{Failure, Verdict};
 
 /// The headers of a request that have conditions on the present entry, or describe the body.
 /// Conditions in several lines are one list (RFC 9110, section 5.3).
 #[derive(Default)]
 pub(crate) struct EntityHeaders {
-    if_match: Option<Tags>,
-    if_none_match: Option<Tags>,
+    // In boxes, because most requests have none, and this value is moved with each request.
+    if_match: Option<Box<Tags>>,
+    if_none_match: Option<Box<Tags>>,
     /// True if there is a condition on the time of the last write (`If-Unmodified-Since`).
     is_dated: bool,
     /// True if the body is only a part of a value (`Content-Range`).
@@ -113,15 +115,13 @@ impl EntityHeaders {
     }
 }
 
-/// An ETag that this server gave: the sequence number, and the coding of the body.
-type Tag = (u64, Option<Coding>);
-
 /// A list of ETags. Foreign tags, which this server never gave, match nothing and are left out.
 #[derive(Debug, Default)]
 struct Tags {
     /// True if `*` is in the list.
     is_any: bool,
-    /// The first tag, kept apart because most lists have only one, which then needs no allocation.
+    /// The first tag, kept apart because most lists have only one, which then needs no second
+    /// allocation.
     first: Option<Tag>,
     others: Vec<Tag>,
     /// True if an item is not a tag.
@@ -168,26 +168,6 @@ impl Tags {
 /// The items of a list, without empty ones (RFC 9110, section 5.6.1).
 fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
-}
-
-/// The text between the quotes of a tag; `None` if the tag is malformed.
-fn unquoted(tag: &[u8]) -> Option<&[u8]> {
-    let inner = tag.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    (!inner.contains(&b'"')).then_some(inner)
-}
-
-/// The sequence number in a tag that this server gave, which may be without its quotes.
-pub(super) fn sequence_in(tag: &str) -> Option<u64> {
-    let tag = tag.as_bytes();
-    tag_of(unquoted(tag).unwrap_or(tag)).map(|(sequence, _)| sequence)
-}
-
-/// Reads the text between the quotes of a tag; `None` if this server never gave such a tag.
-fn tag_of(inner: &[u8]) -> Option<Tag> {
-    let (plain, coding) = plain_tag(inner);
-    let text = std::str::from_utf8(plain).ok()?;
-    let ours = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-    if ours { text.parse().ok().map(|sequence| (sequence, coding)) } else { None }
 }
 
 #[cfg(test)]

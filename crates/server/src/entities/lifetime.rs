@@ -2,16 +2,14 @@
 
 use pellucid_http::Request;
 
+use super::fields::whole_ms;
 use crate::query::text_parameter;
-
-/// The longest lifetime, in seconds: some three thousand years.
-pub(crate) const LIFETIME_SECONDS_MAX: f64 = 1e11;
 
 /// The lifetime in milliseconds that a PUT asks for; `None` if it asks for none. The parameter has
 /// precedence over the header.
 ///
 /// # Errors
-/// If the lifetime is not a number of seconds from 0 to [`LIFETIME_SECONDS_MAX`].
+/// If the lifetime is not a number of seconds from 0 to [`super::LIFETIME_SECONDS_MAX`].
 pub(crate) fn lifetime_ms(request: &Request<'_>) -> Result<Option<u64>, String> {
     if let Some(text) = text_parameter(request.query, "ttl")? {
         return parse_seconds("ttl", &text).map(Some);
@@ -33,18 +31,6 @@ pub(crate) fn lifetime_ms(request: &Request<'_>) -> Result<Option<u64>, String> 
 fn parse_seconds(name: &str, text: &str) -> Result<u64, String> {
     let is_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '.');
     whole_ms(name, text.parse().ok().filter(|_| is_number))
-}
-
-/// Converts seconds to milliseconds, rounded up. `None` means that the text was not a number, which
-/// is an error; `name` is the parameter that the error names.
-pub(crate) fn whole_ms(name: &str, seconds: Option<f64>) -> Result<u64, String> {
-    match seconds {
-        Some(seconds) if seconds > LIFETIME_SECONDS_MAX => {
-            Err(format!("`{name}` is above {LIFETIME_SECONDS_MAX} seconds"))
-        }
-        Some(seconds) if seconds >= 0.0 => Ok((seconds * 1_000.0).ceil() as u64),
-        _ => Err(format!("`{name}` is a number of seconds, as 90 or 0.5")),
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod api;
 pub(crate) mod batch;
 mod conditions;
+mod fields;
 mod lifetime;
 mod lines;
 pub(crate) mod multi_get;
@@ -12,7 +13,7 @@ mod tables;
 
 pub(crate) use api::{EntityApi, WriteParameters};
 pub(crate) use conditions::EntityHeaders;
-pub(crate) use lifetime::LIFETIME_SECONDS_MAX;
+pub(crate) use fields::LIFETIME_SECONDS_MAX;
 pub(crate) use multi_get::KEYS_MAX;
 pub(crate) use pieces::EntitySelection;
 pub(crate) use ranges::{names_type, write_base64, write_base64_piece};

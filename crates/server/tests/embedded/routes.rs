@@ -3,7 +3,7 @@
 
 use crate::common::{Answer, Client, TestServer, account_of, enter, start_with};
 use pellucid_server::access::Right::{self, None as Nothing, Read, Write};
-use pellucid_server::fuzzing::{RouteView, need_of, routes};
+use pellucid_server::route_views::{RouteView, need_of, routes};
 
 /// The rights of an account in each area, and the grants that give them.
 struct Account {

@@ -39,11 +39,14 @@ pub(crate) fn in_browser(page: &str) -> String {
     shown
 }
 
-/// Writes a picture of the page to `path`, and returns the page as [`in_browser`] does.
-pub(crate) fn picture(page: &str, window: Window, path: &Path) -> String {
-    let shoot = [format!("--screenshot={}", path.display())];
-    run(page, &[window.flags(), shoot.to_vec()].concat());
+/// Returns the page as [`in_browser`] does, in a given window.
+pub(crate) fn in_window(page: &str, window: Window) -> String {
     run(page, &[window.flags(), vec!["--dump-dom".to_owned()]].concat())
+}
+
+/// Writes a picture of the page to `path`.
+pub(crate) fn picture(page: &str, window: Window, path: &Path) {
+    run(page, &[window.flags(), vec![format!("--screenshot={}", path.display())]].concat());
 }
 
 /// Returns the output of the browser for the page, with these flags.
@@ -85,7 +88,7 @@ pub(crate) fn after_sized(page: &str, steps: &str, width: u32) -> String {
          <body><iframe style=\"{style}\" srcdoc=\"{page}\"></iframe></body></html>"
     );
     let window = Window { width: width + BESIDE_FRAME, height: 2 * FRAME_HEIGHT, is_dark: false };
-    run(&outer, &[window.flags(), vec!["--dump-dom".to_owned()]].concat())
+    in_window(&outer, window)
 }
 
 /// The page with a script at its end, and without its policy.

@@ -1,23 +1,5 @@
-//! Decoders of client input, for fuzzers: they must decode or refuse any bytes without a panic.
-//! This module is no part of the public interface and may change at any time.
-
-use std::borrow::Cow;
-
-/// Parses the body of `POST /v0/batch` and returns the number of its entries.
-///
-/// # Errors
-/// The refusal that the client would get.
-pub fn parse_batch(body: &[u8]) -> Result<usize, String> {
-    crate::entities::batch::parse(body).map(|entries| entries.len())
-}
-
-/// The value of parameter `name` in a query.
-///
-/// # Errors
-/// The refusal that the client would get.
-pub fn query_parameter(query: &str, name: &str) -> Result<Option<Vec<u8>>, String> {
-    crate::query::parameter(Some(query), name).map(|value| value.map(Cow::into_owned))
-}
+//! The table of routes, for tests. This module is no part of the public interface and may change at
+//! any time.
 
 /// A row of the table of routes.
 #[derive(Clone, Debug)]
