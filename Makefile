@@ -14,7 +14,7 @@ MINUTES ?= 30
 SEEDS ?= 0..10000
 SANITIZERS ?=
 
-.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-opening bench-cluster bench-stores bench-space bench-profiles bench-allocators study-rocksdb soak soak-profiles soak-resets attack real-disks crashes planted-bugs sanitizers simulation
+.PHONY: help build demo test dist test-dist fuzz site bench bench-http bench-overload bench-neighbours bench-load bench-engine bench-embedded bench-documents bench-opening bench-cluster bench-stores bench-space bench-profiles study-rocksdb soak soak-profiles soak-resets attack real-disks crashes planted-bugs sanitizers simulation
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -97,10 +97,6 @@ bench-load: build ## The load generator against wrk, on nginx, and against the d
 bench-profiles: build ## The cost of profiling, and the share of processor time that it attributes (QUICK=1)
 	@scripts/need wrk taskset
 	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- profiles
-
-bench-allocators: build ## The server with jemalloc and mimalloc against the system's allocator (QUICK=1)
-	@scripts/need wrk taskset
-	$(CARGO) run -q --profile demo --locked -p pellucid-bench -- allocators
 
 study-rocksdb: ## Run the study `entity` on Pellucid's engine and on the system's RocksDB, side by side (STUDY='--quick' for flags)
 	@ROCKSDB_LIB_DIR=$$(scripts/find-rocksdb); export ROCKSDB_LIB_DIR; \

@@ -64,7 +64,7 @@ impl Client {
     }
 
     fn answer(&mut self, target: &str) -> Result<(), String> {
-        let answer = self.conversation.answer(&mut |_, _| Ok(()));
+        let answer = self.conversation.answer_to("GET", &mut |_, _| Ok(()));
         let (response, captured) = answer.map_err(|broken| format!("{target}: {broken}"))?;
         self.body = captured.body;
         match response.status {

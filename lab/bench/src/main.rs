@@ -5,7 +5,6 @@
 //! Each benchmark ends with one JSON line per bar, and exits with 1 if a bar does not hold.
 
 mod accuracy;
-mod allocators;
 mod bare_server;
 mod bars;
 mod client;
@@ -23,19 +22,17 @@ mod overload;
 mod peers;
 mod profile_coverage;
 mod profiles;
-mod protocols;
 mod quiet_rounds;
 mod space;
-mod wire_protocols;
 mod wrk;
 
 use std::process::ExitCode;
 
 use crate::peers::text;
 
-const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, direct, death, \
-     protocols, documents, neighbours, cold-reads, overload, profiles, heap, explained, load, \
-     lateness, accuracy, knee or space";
+const BENCHMARKS: &str = "http, http2, idle, accounting, cluster, direct, death, documents, \
+     neighbours, cold-reads, overload, profiles, heap, explained, load, lateness, accuracy, knee \
+     or space";
 
 /// The length and the number of the runs. `QUICK=1` reduces both, for a first impression.
 #[derive(Clone, Copy)]
@@ -70,11 +67,9 @@ fn main() -> ExitCode {
         }
         // Another benchmark starts this one in a process of its own, which is bound to one core.
         Some("floor") => lateness_floor::look(),
-        Some("cluster") => protocols::run(RunSettings { runs: effort.runs.div_ceil(4), ..effort })
-            .and_then(|_| cluster::run(effort)),
+        Some("cluster") => cluster::run(effort),
         Some("direct") => cluster::run_direct(effort),
         Some("death") => death::run(effort).map(|held| held.into_iter().all(|holds| holds)),
-        Some("protocols") => protocols::run(effort),
         Some("documents") => documents::run(effort),
         Some("neighbours") => neighbours::run(effort),
         Some("cold-reads") => neighbours::run_cold_reads(effort),
@@ -83,7 +78,6 @@ fn main() -> ExitCode {
         Some("heap") => profiles::run_heap(effort),
         Some("explained") => profile_coverage::run(effort),
         Some("space") => space::run(quick),
-        Some("allocators") => allocators::run(effort),
         _ => Err(format!("name the benchmark: {BENCHMARKS}")),
     };
     match outcome {

@@ -70,14 +70,6 @@ impl Server {
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
-    /// Returns true if a file with `name` in its path is mapped into the server.
-    pub fn has_mapped(&self, name: &str) -> bool {
-        let maps = self.processes.iter().map(|process| {
-            std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default()
-        });
-        maps.into_iter().any(|maps| maps.contains(name))
-    }
-
     /// Returns the anonymous memory of the server in bytes, which is its memory without files.
     pub fn anonymous_bytes(&self) -> u64 {
         self.processes.iter().map(|process| anonymous_bytes(*process)).sum()
@@ -121,16 +113,6 @@ pub fn start_pellucid_with(flags: &[&str]) -> Result<Server, String> {
     Ok(server)
 }
 
-/// Starts Pellucid like [`start_pellucid`], with `library` preloaded, whose allocator replaces the
-/// system's.
-pub fn start_pellucid_over(library: &Path) -> Result<Server, String> {
-    let folder = tempfile::tempdir().map_err(text)?;
-    let mut server = serve_over(Some(library), folder.path(), "127.0.0.1:0", &[])?;
-    put(server.address())?;
-    server.folder = Some(folder);
-    Ok(server)
-}
-
 /// Starts Pellucid like [`start_pellucid`] on a folder that outlives it.
 pub fn start_pellucid_on(folder: &Path) -> Result<Server, String> {
     start_pellucid_in(folder, &["--accounting", "full"])
@@ -159,17 +141,7 @@ fn start_pellucid_in(folder: &Path, flags: &[&str]) -> Result<Server, String> {
 
 /// Starts Pellucid with one event loop and these flags on this folder.
 pub fn serve_in(folder: &Path, listen: &str, flags: &[&str]) -> Result<Server, String> {
-    serve_over(None, folder, listen, flags)
-}
-
-fn serve_over(
-    library: Option<&Path>,
-    folder: &Path,
-    listen: &str,
-    flags: &[&str],
-) -> Result<Server, String> {
     let mut child = Command::new("taskset")
-        .envs(library.map(|library| ("LD_PRELOAD", library)))
         .args(["-c", SERVER_CORE])
         .arg(pellucid())
         .args(["serve", "--listen", listen, "--threads", "1"])
