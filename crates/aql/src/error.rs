@@ -99,7 +99,7 @@ impl QueryError {
 impl From<LimitError> for QueryError {
     fn from(over: LimitError) -> Self {
         let number = match over {
-            LimitError::Depth { .. } => number::TOO_MUCH_NESTING,
+            LimitError::Depth => number::TOO_MUCH_NESTING,
             LimitError::Size => number::RESOURCE_LIMIT,
         };
         Self::new(number, over.to_string())

@@ -13,10 +13,7 @@ pub const VALUE_BYTES_MAX: usize = u32::MAX as usize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitError {
     /// Arrays and objects would be nested deeper than [`DEPTH_MAX`].
-    Depth {
-        /// The `_id` of the stored document, if that alone is too deep.
-        document: Option<String>,
-    },
+    Depth,
     /// The value would be larger than [`VALUE_BYTES_MAX`].
     Size,
 }
@@ -24,13 +21,7 @@ pub enum LimitError {
 impl fmt::Display for LimitError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Depth { document } => {
-                write!(formatter, "a value would nest deeper than {DEPTH_MAX} levels")?;
-                match document {
-                    Some(id) => write!(formatter, ", as document {id} does"),
-                    None => Ok(()),
-                }
-            }
+            Self::Depth => write!(formatter, "a value would nest deeper than {DEPTH_MAX} levels"),
             Self::Size => write!(formatter, "a value would be larger than {VALUE_BYTES_MAX} bytes"),
         }
     }

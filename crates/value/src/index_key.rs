@@ -8,7 +8,6 @@
 //!
 //! The bytes are in docs/format.md.
 
-use crate::walk::{Step, Walk};
 use crate::{Number, ObjectBuilder, Ref, Value, packed};
 
 const NULL: u8 = 16;
@@ -38,6 +37,13 @@ pub struct DecodedValue {
 
 /// Appends the encoding of `value`.
 pub fn encode(value: Ref<'_>, out: &mut Vec<u8>) {
+    encode_parts(value, 0, out);
+}
+
+/// As [`encode`], for a value that has `depth` levels around it. Nulls at the end of an array and
+/// anywhere in an object are left out, because they make no difference to the order. Only damaged
+/// bytes are deeper than the limit; they are null there, as other damage is.
+fn encode_parts(value: Ref<'_>, depth: usize, out: &mut Vec<u8>) {
     match value {
         Ref::Null => out.push(NULL),
         Ref::Bool(false) => out.push(FALSE),
@@ -47,37 +53,33 @@ pub fn encode(value: Ref<'_>, out: &mut Vec<u8>) {
             out.push(STRING);
             encode_text(text, 0, out);
         }
-        Ref::Array(_) | Ref::Object(_) => encode_parts(value, out),
-    }
-}
-
-/// As [`encode`], for arrays and objects of any depth. Nulls at the end of an array and anywhere in
-/// an object are left out, because they make no difference to the order.
-fn encode_parts(value: Ref<'_>, out: &mut Vec<u8>) {
-    let (mut nulls, mut name) = (0, None);
-    for step in Walk::sorted(value) {
-        match step {
-            Step::Name(next) => name = Some(next),
-            Step::Value(Ref::Null) if name.take().is_none() => nulls += 1,
-            Step::Value(Ref::Null) => {}
-            Step::Value(value) => {
+        Ref::Array(_) | Ref::Object(_) if depth >= packed::DEPTH_MAX => out.push(NULL),
+        Ref::Array(array) => {
+            out.push(ARRAY);
+            let mut nulls = 0;
+            for element in array.iter() {
+                if matches!(element, Ref::Null) {
+                    nulls += 1;
+                    continue;
+                }
                 out.extend(std::iter::repeat_n(NULL, std::mem::take(&mut nulls)));
-                if let Some(name) = name.take() {
-                    out.push(MEMBER);
-                    // An object with a smaller name is the greater one, because the other one has
-                    // null there. So the bytes of the name are inverted.
-                    encode_text(name, 0xff, out);
-                }
-                match value {
-                    Ref::Array(_) => out.push(ARRAY),
-                    Ref::Object(_) => out.push(OBJECT),
-                    scalar => encode(scalar, out),
-                }
+                encode_parts(element, depth + 1, out);
             }
-            Step::EndArray | Step::EndObject => {
-                nulls = 0;
-                out.push(END);
+            out.push(END);
+        }
+        Ref::Object(object) => {
+            out.push(OBJECT);
+            for (name, member) in object.sorted() {
+                if matches!(member, Ref::Null) {
+                    continue;
+                }
+                out.push(MEMBER);
+                // An object with a smaller name is the greater one, because the other one has null
+                // there. So the bytes of the name are inverted.
+                encode_text(name, 0xff, out);
+                encode_parts(member, depth + 1, out);
             }
+            out.push(END);
         }
     }
 }

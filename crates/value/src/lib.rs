@@ -25,7 +25,6 @@ mod shared_bytes;
 mod text;
 mod value;
 mod view;
-mod walk;
 
 pub use cast::{to_number, to_text};
 pub use extent::{LimitError, VALUE_BYTES_MAX};

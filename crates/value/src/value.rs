@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::extent::{Extent, LimitError};
-use crate::packed::{DEPTH_MAX, depth, string_member};
+use crate::packed::{DEPTH_MAX, depth};
 use crate::text::ARC_BYTES;
 use crate::{Number, SharedBytes, Text};
 
@@ -41,8 +41,8 @@ impl Value {
         Array::new(elements).map(|array| Self::Array(Arc::new(array)))
     }
 
-    /// The levels of nested arrays and objects, counted up to one more than [`DEPTH_MAX`]. Only
-    /// documents of older stores can have more than [`DEPTH_MAX`].
+    /// The levels of nested arrays and objects, counted up to one more than [`DEPTH_MAX`], which
+    /// only damaged bytes have.
     #[must_use]
     pub fn depth(&self) -> usize {
         match self {
@@ -261,12 +261,8 @@ impl Object {
 /// Adds a part of an array or object to its extent.
 fn add_part(extent: &mut Extent, part: &Value) -> Result<(), LimitError> {
     let depth = part.depth();
-    if depth < DEPTH_MAX {
-        return extent.add(depth, part.size_bytes());
+    if depth >= DEPTH_MAX {
+        return Err(LimitError::Depth);
     }
-    let document = match part {
-        Value::Packed(node) if depth > DEPTH_MAX => string_member(node, "_id"),
-        _ => None,
-    };
-    Err(LimitError::Depth { document: document.map(str::to_owned) })
+    extent.add(depth, part.size_bytes())
 }

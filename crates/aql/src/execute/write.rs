@@ -1,8 +1,7 @@
 //! Execution of writes: one for each row. All rows are written before the first one is returned, so
 //! that the writes of a query do not depend on how much of its result is read.
 
-use pellucid_value::packed::DEPTH_MAX;
-use pellucid_value::{LimitError, Ref, Value};
+use pellucid_value::{Ref, Value};
 
 use super::rows::{Upstream, size_of_row};
 use crate::query_run::{QueryRun, WRITES_MAX};
@@ -62,10 +61,6 @@ pub(super) fn add(
     run: &mut QueryRun,
 ) -> Result<Option<WriteOutcome>> {
     run.tick()?;
-    if document.depth() > DEPTH_MAX {
-        let document = document.attribute("_id").as_str().map(str::to_owned);
-        return Err(LimitError::Depth { document }.into());
-    }
     // The document, and the batch's other data about it, are kept until the end of the query.
     let assumed_bytes = document.size_bytes() + WRITE_BYTES;
     run.memory.take_lasting(assumed_bytes)?;

@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
 
     fn over(&self, over: LimitError) -> JsonError {
         self.error(match over {
-            LimitError::Depth { .. } => JsonProblem::Depth(DEPTH_MAX),
+            LimitError::Depth => JsonProblem::Depth(DEPTH_MAX),
             LimitError::Size => JsonProblem::Size(VALUE_BYTES_MAX),
         })
     }

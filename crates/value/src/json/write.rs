@@ -2,8 +2,7 @@
 //! the order of insertion, whole doubles without a fraction.
 
 use super::scalar::{number_length, string_length, write_number, write_string};
-use crate::packed::{node_length, write_json};
-use crate::walk::{Step, Walk};
+use crate::packed::{DEPTH_MAX, node_length, write_json};
 use crate::{ArrayRef, ObjectRef, Ref, beginning};
 
 /// The value as JSON text.
@@ -23,113 +22,67 @@ pub fn length(value: Ref<'_>) -> usize {
         Ref::Object(ObjectRef::Packed(object)) => node_length(object.node()),
         _ => None,
     };
-    packed.unwrap_or_else(|| length_of_steps(value))
+    packed.unwrap_or_else(|| length_of_parts(value, 0))
 }
 
-/// As [`length`], for values of any depth.
-fn length_of_steps(value: Ref<'_>) -> usize {
-    let mut length = 0;
-    for step in Walk::new(value) {
-        length += match step {
-            // The name with its colon.
-            Step::Name(name) => string_length(name.as_bytes()) + 1,
-            Step::Value(Ref::Null | Ref::Bool(true)) => 4,
-            Step::Value(Ref::Bool(false)) => 5,
-            Step::Value(Ref::Number(number)) => number_length(number),
-            Step::Value(Ref::String(text)) => string_length(text.as_bytes()),
-            // The brackets, and a comma before all elements but the first.
-            Step::Value(Ref::Array(array)) => 1 + array.len().max(1),
-            Step::Value(Ref::Object(object)) => 1 + object.len().max(1),
-            Step::EndArray | Step::EndObject => 0,
-        };
+/// As [`length`], part by part through [`Ref`]; `depth` levels are around the value.
+fn length_of_parts(value: Ref<'_>, depth: usize) -> usize {
+    match value {
+        Ref::Null | Ref::Bool(true) => 4,
+        Ref::Bool(false) => 5,
+        Ref::Number(number) => number_length(number),
+        Ref::String(text) => string_length(text.as_bytes()),
+        Ref::Array(_) | Ref::Object(_) if depth >= DEPTH_MAX => 4,
+        // The brackets, and a comma before all parts but the first.
+        Ref::Array(array) => {
+            let elements = array.iter().map(|element| length_of_parts(element, depth + 1));
+            1 + array.len().max(1) + elements.sum::<usize>()
+        }
+        Ref::Object(object) => {
+            let members = object.iter().map(|(name, member)| {
+                // The name with its colon.
+                string_length(name.as_bytes()) + 1 + length_of_parts(member, depth + 1)
+            });
+            1 + object.len().max(1) + members.sum::<usize>()
+        }
     }
-    length
 }
 
 /// Appends the value.
 pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
-    let node = match value {
-        Ref::Array(ArrayRef::Packed(array)) => array.node(),
-        Ref::Object(ObjectRef::Packed(object)) => object.node(),
-        _ => return write_parts(value, out),
-    };
-    let begin = out.len();
-    if write_json(node, out).is_none() {
-        // It is damaged or deeper than the limit: write as much of it as can be read.
-        out.truncate(begin);
-        write_steps(value, usize::MAX, out);
-    }
+    write_parts(value, 0, usize::MAX, out);
 }
 
 /// The beginning of the value as JSON text: all of it, or at least `bytes` bytes and not many more.
 #[must_use]
 pub fn to_string_up_to(value: Ref<'_>, bytes: usize) -> String {
     let mut out = Vec::new();
-    write_steps(value, bytes, &mut out);
+    write_parts(value, 0, bytes, &mut out);
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// As [`write`], for values of any depth. It stops once `out` has `most` bytes.
-fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
-    // A comma stands before all values but the first of an array, and before all names but the
-    // first of an object.
-    let (mut has_before, mut is_named) = (false, false);
-    for step in Walk::new(value) {
-        if out.len() >= most {
-            return;
-        }
-        match step {
-            Step::Name(name) => {
-                if has_before {
-                    out.push(b',');
-                }
-                write_string(beginning(name, most), out);
-                out.push(b':');
-                is_named = true;
-            }
-            Step::Value(value) => {
-                if has_before && !std::mem::take(&mut is_named) {
-                    out.push(b',');
-                }
-                is_named = false;
-                has_before = true;
-                match value {
-                    Ref::Array(_) => out.push(b'['),
-                    Ref::Object(_) => out.push(b'{'),
-                    Ref::String(text) => write_string(beginning(text, most), out),
-                    scalar => write_parts(scalar, out),
-                }
-                if matches!(value, Ref::Array(_) | Ref::Object(_)) {
-                    has_before = false;
-                }
-            }
-            Step::EndArray => {
-                out.push(b']');
-                has_before = true;
-            }
-            Step::EndObject => {
-                out.push(b'}');
-                has_before = true;
-            }
-        }
-    }
-}
-
-/// As [`write`], part by part through [`Ref`].
-fn write_parts(value: Ref<'_>, out: &mut Vec<u8>) {
+/// Appends the value, which has `depth` levels around it, and stops once `out` has `most` bytes.
+/// Only damaged bytes are deeper than the limit; they are null there, as other damage is.
+fn write_parts(value: Ref<'_>, depth: usize, most: usize, out: &mut Vec<u8>) {
     match value {
         Ref::Null => out.extend_from_slice(b"null"),
         Ref::Bool(true) => out.extend_from_slice(b"true"),
         Ref::Bool(false) => out.extend_from_slice(b"false"),
         Ref::Number(number) => write_number(number, out),
-        Ref::String(text) => write_string(text, out),
+        Ref::String(text) => write_string(beginning(text, most), out),
+        Ref::Array(_) | Ref::Object(_) if depth >= DEPTH_MAX => out.extend_from_slice(b"null"),
+        Ref::Array(ArrayRef::Packed(array)) if write_node(array.node(), depth, most, out) => {}
+        Ref::Object(ObjectRef::Packed(object)) if write_node(object.node(), depth, most, out) => {}
         Ref::Array(array) => {
             out.push(b'[');
             for (place, element) in array.iter().enumerate() {
                 if place > 0 {
                     out.push(b',');
                 }
-                write(element, out);
+                write_parts(element, depth + 1, most, out);
+                if out.len() >= most {
+                    return;
+                }
             }
             out.push(b']');
         }
@@ -139,11 +92,25 @@ fn write_parts(value: Ref<'_>, out: &mut Vec<u8>) {
                 if place > 0 {
                     out.push(b',');
                 }
-                write_string(name, out);
+                write_string(beginning(name, most), out);
                 out.push(b':');
-                write(member, out);
+                write_parts(member, depth + 1, most, out);
+                if out.len() >= most {
+                    return;
+                }
             }
             out.push(b'}');
         }
     }
+}
+
+/// Appends a packed array or object if all of it is wanted and it is whole; otherwise appends
+/// nothing and returns false.
+fn write_node(node: &[u8], depth: usize, most: usize, out: &mut Vec<u8>) -> bool {
+    let begin = out.len();
+    let is_written = most == usize::MAX && write_json(node, depth, out).is_some();
+    if !is_written {
+        out.truncate(begin);
+    }
+    is_written
 }

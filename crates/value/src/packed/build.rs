@@ -203,7 +203,7 @@ impl Builder {
         self.begin_value();
         let start = self.bytes.len();
         if self.frames.len() >= DEPTH_MAX {
-            self.failed.get_or_insert(LimitError::Depth { document: None });
+            self.failed.get_or_insert(LimitError::Depth);
         }
         self.frames.push(Frame { start, first_entry: self.entries.len(), is_object });
         self.bytes.push(tag);
@@ -339,7 +339,7 @@ impl Builder {
     fn node(&mut self, node: &[u8]) {
         self.begin_value();
         if self.frames.len() + depth(node) > DEPTH_MAX {
-            self.failed.get_or_insert(LimitError::Depth { document: None });
+            self.failed.get_or_insert(LimitError::Depth);
         }
         self.append(node);
     }

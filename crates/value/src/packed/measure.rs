@@ -39,7 +39,7 @@ fn measure(node: &[u8], depth: usize) -> Option<(usize, usize)> {
 
 fn contents(node: &[u8], depth: usize) -> Option<(usize, usize)> {
     let table = Container::open(node)?;
-    if depth > DEPTH_MAX {
+    if depth >= DEPTH_MAX {
         return None;
     }
     let (mut at, mut length) = (CONTAINER_HEADER_BYTES, 2);

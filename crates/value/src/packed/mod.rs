@@ -37,7 +37,7 @@ pub(crate) use depth::depth;
 pub use front_members::{FRONT_MAX, FrontMember, with_front};
 pub use measure::json_length;
 pub(crate) use measure::node_length;
-pub(crate) use node::{Container, fixed, string_at, string_member, tag, text_of};
+pub(crate) use node::{Container, fixed, string_at, tag, text_of};
 pub use node::{DEPTH_MAX, Damage, FORMAT, PackedArray, PackedObject, node_of};
 pub(crate) use text::write_json;
 

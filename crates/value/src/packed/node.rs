@@ -262,9 +262,3 @@ impl<'a> PackedObject<'a> {
         Some((text_of(name)?, node, next))
     }
 }
-
-/// The member of this name of a packed object, if it is a string.
-pub(crate) fn string_member<'a>(node: &'a [u8], name: &str) -> Option<&'a str> {
-    let object = Container::open(node).filter(|table| table.is_object).map(PackedObject)?;
-    text_of(string_at(object.get(name)?)?.0)
-}

@@ -7,12 +7,12 @@ use super::node::{
 use crate::Ref;
 use crate::json::{is_plain, write_number, write_string};
 
-/// Appends a node as JSON, as [`crate::json::write`] does. `None` if the node is damaged or too
-/// deep; a part of it may be appended then.
-pub(crate) fn write_json(node: &[u8], out: &mut Vec<u8>) -> Option<()> {
+/// Appends a node that has `depth` levels around it as JSON, as [`crate::json::write`] does. `None`
+/// if the node is damaged or too deep; a part of it may be appended then.
+pub(crate) fn write_json(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     // The JSON is about as long: lengths and tags take as much as quotes, colons and commas.
     out.reserve(node.len());
-    write(node, 0, out).map(|_| ())
+    write(node, depth, out).map(|_| ())
 }
 
 /// Appends the node at the front of `node`, and returns its length in packed form.
@@ -52,7 +52,7 @@ fn write_text(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
 
 fn contents(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<usize> {
     let table = Container::open(node)?;
-    if depth > DEPTH_MAX {
+    if depth >= DEPTH_MAX {
         return None;
     }
     out.push(if table.is_object { b'{' } else { b'[' });
