@@ -74,7 +74,7 @@ pub(crate) struct QueryRun {
     pub(crate) now_ms: i64,
     random: SeededRandom,
     pub(crate) regexes: RegexCache,
-    /// The bytes of documents that it has read.
+    /// The bytes of documents that it has copied, or of parts of them.
     pub(crate) bytes_seen: usize,
     until_check: u32,
     /// The number of nested subqueries that are running.

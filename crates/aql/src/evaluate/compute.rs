@@ -258,6 +258,18 @@ fn negated(operator: BinaryOperator) -> Option<BinaryOperator> {
     })
 }
 
+/// The elements of `list`. Arrays among them are flattened, down to `levels`.
+fn elements_of(list: &Value, levels: usize, run: &mut QueryRun) -> Result<Vec<Value>> {
+    if levels == 1 {
+        let count = list.view().as_array().map_or(0, ArrayRef::len);
+        run.memory.take(count * size_of::<Value>())?;
+        return Ok(list.elements());
+    }
+    let mut elements = Vec::new();
+    flatten(list, levels.min(DEPTH_MAX), &mut elements, run)?;
+    Ok(elements)
+}
+
 /// Adds the elements of `list` to `elements`. Arrays among them are flattened, down to `levels`.
 fn flatten(
     list: &Value,
@@ -266,9 +278,9 @@ fn flatten(
     run: &mut QueryRun,
 ) -> Result<()> {
     let count = list.view().as_array().map_or(0, ArrayRef::len);
-    // The list itself, and its elements in the result, which grows with spare capacity.
+    // While the result grows, it is there twice, once with spare capacity.
     run.memory.take(3 * count * size_of::<Value>())?;
-    for element in list.elements() {
+    for element in list.each() {
         run.tick()?;
         if levels > 1 && matches!(element.view(), Ref::Array(_)) {
             flatten(&element, levels - 1, elements, run)?;
@@ -284,8 +296,7 @@ impl Expansion<Code> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
         run.memory.take(list.own_bytes())?;
-        let mut elements = Vec::new();
-        flatten(&list, self.levels.min(DEPTH_MAX), &mut elements, run)?;
+        let elements = elements_of(&list, self.levels, run)?;
         let (mut skip, mut most) = (0, usize::MAX);
         if let Some((offset, count)) = &self.limit {
             let whole = |value: Value| usize::try_from(to_number(value.view()).to_int()).ok();
@@ -312,7 +323,11 @@ impl Expansion<Code> {
                     value.let_go();
                     result.push(value);
                 }
-                Some(None) => result.push(element),
+                Some(None) => {
+                    // Its place, and spare capacity.
+                    run.memory.take(2 * size_of::<Value>())?;
+                    result.push(element);
+                }
             }
         }
         run.memory.free_down_to(before_bytes);
@@ -341,8 +356,7 @@ impl ArrayPredicate<Code> {
             return Ok(Value::Bool(false));
         }
         run.memory.take(list.own_bytes())?;
-        let mut elements = Vec::new();
-        flatten(&list, self.levels.min(DEPTH_MAX), &mut elements, run)?;
+        let elements = elements_of(&list, self.levels, run)?;
         let all = elements.len();
         let mut holding = 0;
         for element in elements {

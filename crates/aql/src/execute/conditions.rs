@@ -103,7 +103,9 @@ impl Conditions {
         let mut object = ObjectBuilder::new();
         for name in &self.attributes {
             if let Some(value) = document.as_object().and_then(|object| object.get(name)) {
-                object.insert(name.clone(), value.to_value());
+                let value = value.to_value();
+                run.bytes_seen += value.size_bytes();
+                object.insert(name.clone(), value);
             }
         }
         self.scratch[self.slot] = object.finish()?;

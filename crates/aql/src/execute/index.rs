@@ -21,7 +21,7 @@ const LOOKUP_BYTES: usize = 2 * size_of::<Lookup>() + 2 * size_of::<Value>();
 /// The bytes of an element while duplicates are removed, besides its value.
 const DIFFERENT_BYTES: usize = 4 * size_of::<Value>();
 /// The most ranges of an index that one row may look up.
-const RANGES_MAX: usize = 100_000;
+pub(crate) const RANGES_MAX: usize = 100_000;
 
 /// A row, and the look-ups for it that are left.
 pub(super) struct RowLookups {

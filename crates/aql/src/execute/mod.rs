@@ -23,6 +23,7 @@ use pellucid_value::Value;
 
 pub use account::NodeAccount;
 pub(crate) use contents::contents;
+pub(crate) use index::RANGES_MAX;
 pub(crate) use nodes::subquery;
 use nodes::{NodeRun, Nodes, ResultValue};
 pub use point_query::{PointResult, write_point};

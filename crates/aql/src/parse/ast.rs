@@ -186,6 +186,8 @@ pub(crate) enum Expression {
     CollectionBind(String),
     /// A variable, or else a collection.
     Name(String),
+    /// The element within brackets, whatever variables there are: what follows `[*]` is read of it.
+    Current,
     Attribute(Box<Expression>, Arc<str>),
     /// `value.@name`.
     AttributeBind(Box<Expression>, String),

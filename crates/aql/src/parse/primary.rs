@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pellucid_value::{Number, Value};
 
-use super::ast::{ArrayPredicate, CURRENT, Expansion, Expression, Member, MemberName, Quantifier};
+use super::ast::{ArrayPredicate, Expansion, Expression, Member, MemberName, Quantifier};
 use super::parser::{Parser, plain_name};
 use super::token::{Keyword, Sign, Token};
 use crate::Result;
@@ -315,8 +315,7 @@ fn within_each(
 ) -> Expression {
     match value {
         Expression::Expansion(mut expansion) if is_expanding => {
-            let current = || Expression::Name(CURRENT.to_owned());
-            let before = expansion.projection.take().unwrap_or_else(current);
+            let before = expansion.projection.take().unwrap_or(Expression::Current);
             expansion.projection = Some(within_each(before, true, take));
             Expression::Expansion(expansion)
         }

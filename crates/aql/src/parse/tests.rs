@@ -17,6 +17,7 @@ fn show(expression: &Expression) -> String {
     match expression {
         Expression::Constant(value) => value.to_json(),
         Expression::Name(name) => name.clone(),
+        Expression::Current => "CURRENT".to_owned(),
         Expression::Unary(operator, operand) => {
             format!("({}{})", operator.sign(), show(operand))
         }

@@ -47,6 +47,7 @@ fn plan_unfolded(builder: &mut Builder<'_>, expression: &Expression) -> Result<C
             return Err(collection_as_operand(&name));
         }
         Expression::Name(name) => plan_name(builder, name)?,
+        Expression::Current => builder.scope.current().unwrap_or(Code::Constant(Value::Null)),
         Expression::Attribute(value, name) => {
             let value = plan_expression(builder, value)?;
             attribute(value, Arc::clone(name))?

@@ -7,6 +7,8 @@ use pellucid_value::Kind;
 
 use super::builder::Builder;
 use super::prefixes::{self, is_same};
+use crate::evaluate::range_bounds;
+use crate::execute::RANGES_MAX;
 use crate::parse::ast::BinaryOperator;
 use crate::tree::{Code, IndexAccess, Match, NodeKind, Slot};
 use crate::{Collection, Index, IndexKind, Result};
@@ -369,16 +371,26 @@ fn by_element(
     Some(Candidate { access, answered: Vec::new(), score: 5.0 })
 }
 
+/// True if a range, whose elements are numbers, is known to have few enough to look up each.
+fn is_short_range((first, last): (&Code, &Code)) -> bool {
+    first.constant().zip(last.constant()).is_some_and(|(first, last)| {
+        let (first, last) = range_bounds(first, last);
+        first.abs_diff(last) < RANGES_MAX as u64
+    })
+}
+
 /// True if no document with null in one of the fields can match. Only then does a sparse index have
-/// entries for all documents that match.
+/// entries for all documents that match. A list of too many values for look-ups is left to a scan.
 fn excludes_null(access: &IndexAccess, is_value: &dyn Fn(&Code) -> bool) -> bool {
     let equal = access.matches.iter().all(|found| match found {
         Match::Equal(code) => is_value(code),
-        // The elements of a range are numbers.
-        Match::In(code) if code.range().is_some() => true,
-        Match::In(code) => code
-            .constant()
-            .is_some_and(|list| list.elements().iter().all(|value| value.kind() != Kind::Null)),
+        Match::In(code) => match code.range() {
+            Some(bounds) => is_short_range(bounds),
+            None => code.constant().is_some_and(|list| {
+                let mut elements = list.elements().into_iter();
+                elements.len() <= RANGES_MAX && elements.all(|value| value.kind() != Kind::Null)
+            }),
+        },
     });
     let fields = access.index.fields.len();
     let matched = access.matches.len();

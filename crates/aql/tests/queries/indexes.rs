@@ -14,6 +14,19 @@ fn conditions_find_their_index() {
         ("FOR p IN people FILTER p.nick == 'E' RETURN p", "Singleton Index Return"),
         ("FOR p IN people FILTER p.nick IN 18..30 RETURN p", "Singleton Index Return"),
         ("FOR p IN people FILTER p.nick IN RANGE(18, 30) RETURN p", "Singleton Index Return"),
+        // Regression: the index refused ranges that are too long, or could be.
+        (
+            "FOR p IN people FILTER p.nick IN 1..200000 RETURN p",
+            "Singleton EnumerateCollection Return",
+        ),
+        (
+            "FOR p IN people FILTER p.nick IN RANGE(1, 200000) RETURN p",
+            "Singleton EnumerateCollection Return",
+        ),
+        (
+            "FOR i IN 1..2 FOR p IN people FILTER p.nick IN i..200000 RETURN p",
+            "Singleton EnumerateList EnumerateCollection Return",
+        ),
         ("FOR p IN people FILTER p.nick == null RETURN p", "Singleton EnumerateCollection Return"),
         ("FOR p IN people FILTER p.nick < 'F' RETURN p", "Singleton EnumerateCollection Return"),
         ("FOR p IN people FILTER p.name == 'x' RETURN p", "Singleton EnumerateCollection Return"),

@@ -151,6 +151,19 @@ fn expressions_follow_the_rules_of_values() {
     }
 }
 
+/// Regression: what follows `[*]` was taken from a variable named `CURRENT`.
+#[test]
+fn an_expansion_reads_its_elements_beside_a_variable_named_current() {
+    for (text, expected) in [
+        ("LET CURRENT = {a: 9} RETURN [{a: 2}][*].a", "[[2]]"),
+        ("LET $CURRENT = [9] RETURN [[{a: 2}]][*][0].a", "[[2]]"),
+        ("LET CURRENT = {a: 9} RETURN [{a: [{b: 2}]}][*].a[*].b", "[[[2]]]"),
+        ("LET CURRENT = 9 RETURN [2][* RETURN CURRENT]", "[[9]]"),
+    ] {
+        assert_eq!(result(text), expected, "{text}");
+    }
+}
+
 #[test]
 fn groups_are_collected() {
     same(

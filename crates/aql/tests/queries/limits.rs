@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{people, result};
-use crate::memory::{json, run_with};
-use pellucid_aql::{Execution, KillSwitch, Plan, QueryOptions, number, parse};
+use super::{index, people, result};
+use crate::memory::{MemoryDatabase, json, run_with};
+use pellucid_aql::{Execution, KillSwitch, Plan, QueryError, QueryOptions, Source, number, parse};
+use pellucid_value::Value;
 
 #[test]
 fn memory_is_bounded() {
@@ -58,6 +59,19 @@ fn freed_memory_does_not_count() {
         let outcome = run_with(&people(), text, "{}", options.clone());
         assert_eq!(outcome.err(), None, "{text}");
     }
+}
+
+/// Regression: brackets took three times the memory of the elements, also without nested arrays.
+#[test]
+fn the_elements_within_brackets_are_copied_once() {
+    const LENGTH: usize = 20_000;
+    let documents = format!(r#"[{{"list":[{}]}}]"#, vec!["1"; LENGTH].join(","));
+    let source: Arc<dyn Source> = Arc::new(MemoryDatabase::default().with("c", &documents));
+    let memory_bytes_max = 2 * LENGTH * size_of::<Value>();
+    let options = QueryOptions { memory_bytes_max, ..QueryOptions::default() };
+    let text = "FOR d IN c RETURN [d.list[? FILTER CURRENT == 1], d.list[* FILTER CURRENT == 2]]";
+    let outcome = run_with(&source, text, "{}", options).unwrap();
+    assert_eq!(outcome.result.to_json(), "[[true,[]]]");
 }
 
 #[test]
@@ -118,6 +132,20 @@ fn functions_end_when_the_query_is_killed_or_out_of_time() {
     kill.kill();
     let planned = Plan::new(&parsed.unwrap(), &json("{}"), &people(), &options, &kill);
     assert_eq!(planned.err().map(|error| error.number()), Some(number::KILLED));
+}
+
+/// Regression: what was copied of documents that the filter rejects did not count.
+#[test]
+fn the_documents_that_a_light_query_rejects_count() {
+    let document = format!(r#"{{"a":1,"text":"{}"}}"#, "x".repeat(100_000));
+    let documents = format!("[{}]", vec![document; 5].join(","));
+    let memory = MemoryDatabase::default().with("c", &documents);
+    let source: Arc<dyn Source> = Arc::new(memory.with_index(index(7, &["a"], false)));
+    let text = "FOR d IN c FILTER d.a == 1 FILTER d.text == d.other RETURN d";
+    for (is_light, expected) in [(false, None), (true, Some(QueryError::NotLight))] {
+        let options = QueryOptions { is_light, ..QueryOptions::default() };
+        assert_eq!(run_with(&source, text, "{}", options).err(), expected);
+    }
 }
 
 /// The time limit does not include the time that the client takes between batches.
