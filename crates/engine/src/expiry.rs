@@ -30,20 +30,19 @@ impl ExpiryClock {
 
     /// The time in milliseconds since the Unix epoch.
     pub(crate) fn now_ms(&self) -> u64 {
+        self.raise(self.clock.wall().unix_ms())
+    }
+
+    /// Notes that the wall clock showed `seen_ms`, and returns the time.
+    pub(crate) fn raise(&self, seen_ms: u64) -> u64 {
         let elapsed_ms = self.clock.nanoseconds(self.clock.now().since(self.opened)) / NS_PER_MS;
-        let offset_ms = self.clock.wall().unix_ms().saturating_sub(elapsed_ms);
+        let offset_ms = seen_ms.saturating_sub(elapsed_ms);
         // Read first, because writing to a shared cache line slows down every reader.
         let highest = self.offset_ms.load(Ordering::Relaxed);
         if offset_ms > highest {
             self.offset_ms.fetch_max(offset_ms, Ordering::Relaxed);
         }
         highest.max(offset_ms).saturating_add(elapsed_ms)
-    }
-
-    /// Notes that the wall clock showed `seen_ms` earlier.
-    pub(crate) fn raise(&self, seen_ms: u64) {
-        let elapsed_ms = self.clock.nanoseconds(self.clock.now().since(self.opened)) / NS_PER_MS;
-        self.offset_ms.fetch_max(seen_ms.saturating_sub(elapsed_ms), Ordering::Relaxed);
     }
 
     /// True if an entry is a value that has not expired. For an entry without expiry the clock is

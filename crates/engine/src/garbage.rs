@@ -184,7 +184,7 @@ impl GarbageCollector {
     }
 
     /// The journal's bytes beyond its bound.
-    pub(crate) fn excess(&self) -> &Arc<SpaceExcess> {
+    pub(crate) fn excess(&self) -> &SpaceExcess {
         self.journal.garbage().excess()
     }
 

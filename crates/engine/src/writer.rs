@@ -18,7 +18,7 @@ use crate::expiry::ExpiryClock;
 use crate::garbage::GarbageCollector;
 use crate::header_form::{HeaderForm, WRITTEN_AT_MAX_MS};
 use crate::jobs;
-use crate::journal::{GroupSync, JournalWriter, Purpose, Record, SpaceExcess, SpaceLevel};
+use crate::journal::{GroupSync, JournalWriter, Purpose, Record, SpaceLevel};
 use crate::ledger::{Entry, EntryKind, Ledger, NEWEST};
 use crate::options::WriteLimits;
 use crate::parts;
@@ -52,9 +52,7 @@ pub(crate) struct Writer {
     time: Arc<ExpiryClock>,
     clock: Clock,
     activity: Activity,
-    /// The bytes of the journal beyond its bound, which slow writes down.
-    excess: Arc<SpaceExcess>,
-    /// Makes room on a full disk.
+    /// Makes room on a full disk, and has the excess that slows writes down.
     collector: Arc<GarbageCollector>,
     turn: Mutex<WriterState>,
 }
@@ -68,10 +66,9 @@ impl Writer {
         (clock, activity): (Clock, Activity),
         collector: Arc<GarbageCollector>,
     ) -> Writer {
-        let excess = Arc::clone(collector.excess());
         let turn =
             Mutex::new(WriterState { journal, is_closed: false, unsealed_bytes: 0, owed_ns: 0 });
-        Writer { limits, catalogue, ledger, sync, time, clock, activity, excess, collector, turn }
+        Writer { limits, catalogue, ledger, sync, time, clock, activity, collector, turn }
     }
 
     /// Derives the metadata and index entries that a batch needs in addition to its operations;
@@ -328,7 +325,8 @@ impl Writer {
         timeline: &mut Timeline,
     ) -> Result<()> {
         let mut waited = self.ledger.wait_for_room()?;
-        let delay_ns = self.ledger.write_delay_ns() + self.excess.write_delay_ns(size_bytes);
+        let delay_ns =
+            self.ledger.write_delay_ns() + self.collector.excess().write_delay_ns(size_bytes);
         if delay_ns > 0 {
             turn.owed_ns += delay_ns;
             if turn.owed_ns >= DELAY_MIN_NS {

@@ -1,22 +1,18 @@
 //! A reserve of descriptors for the files of a store. Connections may take all others, and a flush
 //! that cannot open its table blocks every write.
+#![allow(clippy::disallowed_types, reason = "files are opened off the path of a request")]
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{FromRawFd, IntoRawFd};
-use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The size of the reserve: a flush and a merge open a table each, the journal opens a segment, and
 /// each of them may sync a folder.
 const RESERVED_MAX: usize = 8;
 /// The file that is opened to hold a descriptor.
 const PLACEHOLDER: &str = "/dev/null";
-const NONE: i32 = -1;
 
-static RESERVED: [AtomicI32; RESERVED_MAX] = [const { AtomicI32::new(NONE) }; RESERVED_MAX];
-/// The number of empty places of the reserve.
-static MISSING: AtomicUsize = AtomicUsize::new(0);
+static RESERVED: OnceLock<Mutex<Vec<File>>> = OnceLock::new();
 
 /// True if this error code means that the process, or the machine, has no descriptor left.
 #[must_use]
@@ -24,67 +20,40 @@ pub fn is_out_of_descriptors(code: i32) -> bool {
     code == libc::EMFILE || code == libc::ENFILE
 }
 
-/// Begins the reserve, on the first call. A process calls it when it opens a store.
+/// Begins the reserve. A process calls it when it opens a store.
 pub(crate) fn begin() {
-    static BEGUN: Once = Once::new();
-    BEGUN.call_once(|| {
-        MISSING.store(RESERVED_MAX, Ordering::Relaxed);
-        fill();
-    });
+    RESERVED.get_or_init(Mutex::default);
+    fill();
 }
 
-/// Fills the empty places of the reserve, as far as there are descriptors.
-#[cold]
+/// The reserve, if it has begun.
+fn reserved() -> Option<MutexGuard<'static, Vec<File>>> {
+    RESERVED.get().map(|files| files.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Fills the reserve, as far as there are descriptors.
 fn fill() {
-    for place in &RESERVED {
-        if place.load(Ordering::Relaxed) != NONE {
-            continue;
-        }
-        let Ok(file) = File::open(PLACEHOLDER) else { return };
-        let descriptor = file.into_raw_fd();
-        let (none, order) = (NONE, Ordering::AcqRel);
-        if place.compare_exchange(none, descriptor, order, Ordering::Relaxed).is_ok() {
-            MISSING.fetch_sub(1, Ordering::Relaxed);
-        } else {
-            give_back(descriptor);
-        }
+    let Some(mut files) = reserved() else { return };
+    while files.len() < RESERVED_MAX
+        && let Ok(file) = File::open(PLACEHOLDER)
+    {
+        files.push(file);
     }
-}
-
-/// Closes a descriptor of the reserve.
-fn give_back(descriptor: i32) {
-    // SAFETY: the descriptor came from `into_raw_fd`, and the caller, who has taken it out of the
-    // reserve, is its only owner.
-    drop(unsafe { File::from_raw_fd(descriptor) });
-}
-
-/// Takes a descriptor out of the reserve and closes it; false if there is none.
-fn give_one_back() -> bool {
-    let mut taken = RESERVED.iter().map(|place| place.swap(NONE, Ordering::AcqRel));
-    let Some(descriptor) = taken.find(|descriptor| *descriptor != NONE) else { return false };
-    MISSING.fetch_add(1, Ordering::Relaxed);
-    give_back(descriptor);
-    true
 }
 
 /// Calls `open`; if there is no other descriptor, closes one of the reserve and tries again.
 pub(crate) fn open<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    let is_short = |outcome: &io::Result<T>| {
-        let error = outcome.as_ref().err().and_then(io::Error::raw_os_error);
-        error.is_some_and(is_out_of_descriptors)
-    };
-    let mut outcome = open();
-    if !is_short(&outcome) {
-        if MISSING.load(Ordering::Relaxed) > 0 {
-            fill();
-        }
-        return outcome;
-    }
     // Another thread may take the freed descriptor first, but the reserve bounds the attempts.
-    while is_short(&outcome) && give_one_back() {
-        outcome = open();
+    loop {
+        let outcome = open();
+        let code = outcome.as_ref().err().and_then(io::Error::raw_os_error);
+        if !code.is_some_and(is_out_of_descriptors) {
+            fill();
+            return outcome;
+        }
+        let Some(file) = reserved().and_then(|mut files| files.pop()) else { return outcome };
+        drop(file);
     }
-    outcome
 }
 
 #[cfg(test)]
@@ -124,7 +93,7 @@ mod tests {
             drop((created, taken));
             // The next successful opening fills the reserve again.
             files.open(&path(0), false).unwrap();
-            assert_eq!(MISSING.load(Ordering::Relaxed), 0);
+            assert_eq!(reserved().unwrap().len(), RESERVED_MAX);
         }
     }
 }

@@ -172,7 +172,7 @@ pub(crate) struct Garbage {
     /// Locked while dead bytes are counted, and while a collected segment replaces others.
     books: Mutex<GarbageState>,
     counters: CollectedCounters,
-    excess: Arc<SpaceExcess>,
+    excess: SpaceExcess,
 }
 
 impl Garbage {
@@ -189,12 +189,12 @@ impl Garbage {
             unneeded: UnneededCount::default(),
             books: Mutex::default(),
             counters: CollectedCounters::default(),
-            excess: Arc::new(excess),
+            excess,
         }
     }
 
     /// The dead bytes beyond the journal's bound.
-    pub(crate) fn excess(&self) -> &Arc<SpaceExcess> {
+    pub(crate) fn excess(&self) -> &SpaceExcess {
         &self.excess
     }
 

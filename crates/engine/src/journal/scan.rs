@@ -1,10 +1,6 @@
 //! Reading a segment that is not sealed, from its beginning to its tear.
 
-use std::io;
-use std::num::NonZero;
-use std::ops::{Range, RangeInclusive};
-use std::panic::resume_unwind;
-use std::thread::{Builder, ScopedJoinHandle};
+use std::ops::RangeInclusive;
 
 use super::record::{Damage, RECORD_LENGTH_MIN, Record, peek};
 use crate::codec::{FILE_HEADER_LENGTH, read_u32};
@@ -13,10 +9,6 @@ use crate::part_sums::PartSums;
 
 /// Records up to this length, in bytes, get their checksum computed directly.
 const SHORT_LENGTH_MAX: usize = 64;
-/// A search has at most one thread for each piece of this size, in bytes.
-const PIECE_MIN_BYTES: usize = 8 << 20;
-/// The most threads of a search: the sums of each take one byte for every 32 that it searches.
-const SEARCH_THREADS_MAX: usize = 4;
 
 /// The records of a segment up to its end or its tear.
 #[derive(Debug, PartialEq, Eq)]
@@ -150,11 +142,11 @@ impl<'a> RecordSearch<'a> {
         Record::decode(rest, self.store_seed).ok()
     }
 
-    /// The first wanted record that begins in a range of offsets.
-    fn find(&mut self, range: Range<usize>, wanted: &DurabilityProof) -> Option<StrayRecord> {
-        let end = (self.bytes.len() + 1).saturating_sub(RECORD_LENGTH_MIN).min(range.end);
+    /// The first wanted record from an offset on.
+    fn find(&mut self, from: usize, wanted: &DurabilityProof) -> Option<StrayRecord> {
+        let end = (self.bytes.len() + 1).saturating_sub(RECORD_LENGTH_MIN);
         let sequences = wanted.sequences();
-        (range.start..end).step_by(RECORD_ALIGNMENT as usize).find_map(|offset| {
+        (from..end).step_by(RECORD_ALIGNMENT as usize).find_map(|offset| {
             let marked_sequence = self.record_at(offset, &sequences)?.marked_sequence();
             let is_wanted = wanted.contains(marked_sequence);
             is_wanted.then_some(StrayRecord { offset: offset as u64, marked_sequence })
@@ -170,8 +162,7 @@ impl<'a> RecordSearch<'a> {
 
 /// Searches behind a tear for a record that proves that the bytes there were durable: the first
 /// valid record at or above `missing_sequence` if `any_record_counts`, otherwise the first sync
-/// mark that guarantees the durability of that sequence number. Several threads search a long file,
-/// because a client may have made every word look like the start of a long record.
+/// mark that guarantees the durability of that sequence number.
 pub(crate) fn find_stray(
     file: &[u8],
     store_seed: u32,
@@ -180,32 +171,7 @@ pub(crate) fn find_stray(
     any_record_counts: bool,
 ) -> Option<StrayRecord> {
     let wanted = DurabilityProof { missing_sequence, any_record_counts };
-    let (from, alignment) = (from as usize, RECORD_ALIGNMENT as usize);
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let length = file.len().saturating_sub(from);
-    let threads = (length / PIECE_MIN_BYTES).clamp(1, processors.min(SEARCH_THREADS_MAX));
-    let piece = length.div_ceil(threads).next_multiple_of(alignment);
-    let search = |start: usize| {
-        let mut search = RecordSearch::new(file.get(start..)?, store_seed);
-        let stray = search.find(0..piece, &wanted)?;
-        Some(StrayRecord { offset: stray.offset + start as u64, ..stray })
-    };
-    std::thread::scope(|scope| {
-        let start = |thread: usize| from + thread * piece;
-        let spawn = |thread: usize| {
-            let started = Builder::new().spawn_scoped(scope, move || search(start(thread)));
-            (thread, started)
-        };
-        let others: Vec<_> = (1..threads).map(spawn).collect();
-        let first = search(from);
-        // If the system cannot start a thread, this thread searches its piece.
-        let join = |(thread, started): (usize, io::Result<ScopedJoinHandle<'_, _>>)| match started {
-            Ok(started) => started.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            Err(_) => search(start(thread)),
-        };
-        let strays = std::iter::once(first).chain(others.into_iter().map(join));
-        strays.flatten().next()
-    })
+    RecordSearch::new(file, store_seed).find(from as usize, &wanted)
 }
 
 /// Calls `visit` for all intact records from offset `from` on, except sync marks.
@@ -248,12 +214,11 @@ mod tests {
                 words.iter().for_each(|word| file.extend_from_slice(&word.to_le_bytes()));
             }
             let begin = Instant::now();
-            assert_eq!(find_stray(&file, 5, FILE_HEADER_LENGTH as u64, 990, true), None);
-            let seconds = begin.elapsed().as_secs_f64() * (1 << 30) as f64 / BYTES as f64;
-            println!("{candidates} beginnings in {BYTES} bytes: {seconds:.2} s a GiB");
             let mut search = RecordSearch::new(&file, 5);
             let wanted = DurabilityProof { missing_sequence: 990, any_record_counts: true };
-            assert_eq!(search.find(FILE_HEADER_LENGTH..file.len(), &wanted), None);
+            assert_eq!(search.find(FILE_HEADER_LENGTH, &wanted), None);
+            let seconds = begin.elapsed().as_secs_f64() * (1 << 30) as f64 / BYTES as f64;
+            println!("{candidates} beginnings in {BYTES} bytes: {seconds:.2} s a GiB");
             let all_bytes = if candidates == 0 { 0 } else { BYTES as u64 };
             let (summed, limit) = (search.summed_bytes(), all_bytes + candidates as u64 * 256);
             assert!((all_bytes..=limit).contains(&summed), "{summed} bytes of {all_bytes}");
@@ -283,10 +248,8 @@ mod tests {
         assert_eq!(find(100_981), None);
     }
 
-    /// The first stray of all pieces is returned, even if it begins in one piece and ends in the
-    /// next.
     #[test]
-    fn strays_are_found_in_every_piece_of_a_long_file() {
+    fn the_first_stray_is_found_even_if_it_ends_with_the_file() {
         const SEED: u32 = 5;
         let record = Record {
             sequence: 1_000,
@@ -295,22 +258,17 @@ mod tests {
             value: &[7; 500],
             ..Record::EMPTY
         };
-        let length = record.padded_length() as usize;
         let start = FILE_HEADER_LENGTH;
-        let mut file = vec![0_u8; start + 2 * PIECE_MIN_BYTES];
+        let mut file = vec![0_u8; 1 << 20];
         assert!(file.as_ptr().cast::<u64>().is_aligned());
-        let last = file.len() - length;
-        let border = start + PIECE_MIN_BYTES - 8;
+        let last = file.len() - record.padded_length() as usize;
         let find = |file: &[u8]| find_stray(file, SEED, start as u64, 990, true);
-        for offset in [last, border + 8, border, start] {
-            assert!(find(&file).is_none_or(|stray| stray.offset > offset as u64));
+        assert_eq!(find(&file), None);
+        for offset in [last, (1 << 19) + 8, start] {
             // SAFETY: the record fits there, and the offset is aligned because the buffer is, which
             // was checked above.
             unsafe { record.lay_down(file[offset..].as_mut_ptr(), SEED) };
             assert_eq!(find(&file).map(|stray| stray.offset), Some(offset as u64));
-            if offset != last {
-                file[offset..offset + length].fill(0);
-            }
         }
     }
 }

@@ -82,17 +82,22 @@ fn run(state: &LedgerState) {
 }
 
 /// Flushes a memtable or does a merge, in this order unless level 0 is crowded; returns true if one
-/// was due. Behind a merge, one memtable is flushed into a crowded level 0 of less than twice as
-/// many tables, so that writers do not wait for all merges that it needs.
+/// was due. Behind a merge, one memtable is flushed into a crowded level 0 that has become smaller,
+/// or has less than twice as many tables, so that writers do not wait for all merges that it needs.
 pub(super) fn do_one_job(state: &LedgerState) -> Result<bool> {
     state.in_job(|state| {
         if state.is_crowded() {
+            let tables = state.level_0_tables();
             match compact_one(state) {
                 Ok(false) => {}
                 // A merge that is put off must not delay flushes.
                 Err(error) if error.passes() => {}
-                Ok(true) if !state.is_crowded_times(2) => {
-                    return flush_oldest(state).map(|_| true);
+                Ok(true) if state.level_0_tables() < tables || !state.is_crowded_times(2) => {
+                    return match flush_oldest(state) {
+                        // The next merge may make the room that a flush lacks.
+                        Err(error) if error.passes() => Ok(true),
+                        flushed => flushed.map(|_| true),
+                    };
                 }
                 merged => return merged,
             }

@@ -127,19 +127,28 @@ fn write_first(job: MergeJob<'_>, middle: &[u8], progress: &Progress) -> Result<
     Ok(merged)
 }
 
+/// Flushes what waits. A flush that lacks room on the disk is put off until the merge, which may
+/// make some, has ended.
+fn flush_meanwhile(job: MergeJob<'_>) -> Result<()> {
+    match try_flush_meanwhile(job) {
+        Err(Error::DiskFull { .. }) => Ok(()),
+        flushed => flushed,
+    }
+}
+
 /// Flushes until nothing waits, or until level 0 is crowded: otherwise a writer that is as fast as
 /// the flushes would delay the merge for ever. No writer can wait for a merge of everything, so it
 /// does one flush, however crowded level 0 is, or gives up so that merges of level 0 come first.
-fn flush_meanwhile(MergeJob { state, plan, levels }: MergeJob<'_>) -> Result<()> {
+fn try_flush_meanwhile(job: MergeJob<'_>) -> Result<()> {
+    let MergeJob { state, plan, levels } = job;
     if !plan.is_whole() {
-        while !state.is_crowded() && flush_oldest(state)? {}
+        while may_flush(job) && flush_oldest(state)? {}
         return Ok(());
     }
-    if state.versions.sealed() == 0 {
+    if state.versions.sealed() == 0 || !may_flush(job) {
         return Ok(());
     }
-    let level_0 = state.versions.load().levels.level(0).len();
-    let tables = level_0.saturating_sub(levels.level(0).len());
+    let tables = state.level_0_tables().saturating_sub(levels.level(0).len());
     if tables >= ADDED_TIMES_MAX * state.options.level_0_trigger.max(1) {
         return Err(Error::MergeOvertaken { tables });
     }
@@ -147,7 +156,8 @@ fn flush_meanwhile(MergeJob { state, plan, levels }: MergeJob<'_>) -> Result<()>
 }
 
 fn may_flush(MergeJob { state, plan, .. }: MergeJob<'_>) -> bool {
-    plan.is_whole() || !state.is_crowded()
+    let has_failed = state.has_flush_failed.load(Ordering::Relaxed);
+    !has_failed && (plan.is_whole() || !state.is_crowded())
 }
 
 fn flush_until_second_is_done(job: MergeJob<'_>, progress: &Progress) -> Result<()> {

@@ -53,7 +53,12 @@ impl LedgerState {
     /// True if level 0 has `times` as many tables as a crowded one.
     pub(super) fn is_crowded_times(&self, times: usize) -> bool {
         let tables_max = times * LEVEL_0_CROWD * self.options.level_0_trigger.max(1);
-        self.versions.load().levels.level(0).len() >= tables_max
+        self.level_0_tables() >= tables_max
+    }
+
+    /// The number of tables in level 0.
+    pub(super) fn level_0_tables(&self) -> usize {
+        self.versions.load().levels.level(0).len()
     }
 
     pub(super) fn new(

@@ -40,7 +40,6 @@ pub(super) struct Arena {
     /// The size of a chunk until the expected size is reached; later chunks have the largest size.
     chunk_size_bytes: usize,
     expected_bytes: u64,
-    last_place: AtomicU32,
 }
 
 /// The size of the chunks of an arena that is expected to grow to `expected_bytes`.
@@ -76,7 +75,6 @@ impl Arena {
             memory_bytes: AtomicU64::new(0),
             chunk_size_bytes,
             expected_bytes,
-            last_place: AtomicU32::new(0),
         };
         arena.add_chunk(chunk_size_bytes / FIRST_CHUNK_SHARE);
         arena
@@ -117,15 +115,7 @@ impl Arena {
         self.taken_units.store(after, Ordering::Relaxed);
         let size_bytes = self.size_bytes() + (units * UNIT_SIZE_BYTES) as u64;
         self.size_bytes.store(size_bytes, Ordering::Relaxed);
-        let place = (self.chunk.load(Ordering::Relaxed) << CHUNK_UNITS_BITS) | taken;
-        self.last_place.store(place, Ordering::Relaxed);
-        place
-    }
-
-    /// The place of the last allocation, for the thread that made it.
-    #[inline]
-    pub(super) fn last_place(&self) -> u32 {
-        self.last_place.load(Ordering::Relaxed)
+        (self.chunk.load(Ordering::Relaxed) << CHUNK_UNITS_BITS) | taken
     }
 
     /// The first byte of the allocation at `place`.

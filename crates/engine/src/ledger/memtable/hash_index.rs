@@ -135,15 +135,15 @@ impl HashIndex {
         self.current().probe(hash, is_key).1
     }
 
-    /// Makes the place that `place_of` returns the newest node of its key; `place_of` gets the
-    /// previous one. Only one thread at a time may call it.
+    /// Makes the place that `place_of` returns the newest node of its key, and returns it;
+    /// `place_of` gets the previous one. Only one thread at a time may call it.
     #[inline]
     pub(super) fn replace(
         &self,
         hash: u64,
         is_key: impl FnMut(u32) -> bool,
         place_of: impl FnOnce(Option<u32>) -> u32,
-    ) {
+    ) -> u32 {
         let slots = self.current();
         let (index, known) = slots.probe(hash, is_key);
         let place = place_of(known);
@@ -157,6 +157,7 @@ impl HashIndex {
                 self.grow(slots);
             }
         }
+        place
     }
 
     #[cold]

@@ -16,6 +16,7 @@ mod nodes;
 mod order;
 mod pool;
 mod prefix_filter;
+mod sort_item;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -121,7 +122,7 @@ impl Memtable {
     pub(crate) fn insert(&self, entry: &Entry<'_>, hash: u64) {
         assert!(!self.writing.swap(true, Ordering::Acquire), "a memtable has one writer at a time");
         let is_key = |place| keys_equal(self.nodes.node(place).key(), entry.key);
-        self.places.replace(hash, is_key, |known| {
+        let place = self.places.replace(hash, is_key, |known| {
             let older = known.unwrap_or(HEAD_PLACE);
             let is_newer = |known| self.nodes.node(known).sequence() < entry.sequence;
             let in_order = known.is_none_or(is_newer);
@@ -130,7 +131,7 @@ impl Memtable {
             unsafe { self.nodes.write(entry, older) }
         });
         // SAFETY: as above; the node was written.
-        unsafe { self.nodes.link_last() };
+        unsafe { self.nodes.link(place) };
         let lowest = self.lowest_sequence.load(Ordering::Relaxed).min(entry.sequence);
         self.lowest_sequence.store(lowest, Ordering::Relaxed);
         let highest = self.highest_sequence.load(Ordering::Relaxed).max(entry.sequence);

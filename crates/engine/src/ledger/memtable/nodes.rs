@@ -61,7 +61,7 @@ impl Nodes {
     /// Writes a node for `entry` and returns its place; the next older version is at `older`.
     ///
     /// # Safety
-    /// Only one thread at a time may call it, and it must link the node before the next call.
+    /// Only one thread at a time may call it.
     #[inline]
     pub(super) unsafe fn write(&self, entry: &Entry<'_>, older: u32) -> u32 {
         // SAFETY: the caller is the only writer, and the node is written into its own allocation
@@ -77,13 +77,12 @@ impl Nodes {
         }
     }
 
-    /// Links the last written node behind the others.
+    /// Links the node at `place` behind the others.
     ///
     /// # Safety
-    /// Called once, by the thread that wrote the node.
+    /// Called once, by the thread that wrote the node there.
     #[inline]
-    pub(super) unsafe fn link_last(&self) {
-        let place = self.arena.last_place();
+    pub(super) unsafe fn link(&self, place: u32) {
         // Release: a reader that follows the link sees the node as it was written.
         self.node(self.last.load(Ordering::Relaxed)).next().store(place, Ordering::Release);
         self.last.store(place, Ordering::Relaxed);

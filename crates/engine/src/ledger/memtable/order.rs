@@ -10,11 +10,10 @@ use std::cmp::Ordering as Comparison;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pellucid_io::ZeroedMemory;
 use pellucid_thread::Mutex;
 
 use super::nodes::{HEAD_PLACE, Nodes};
-use super::pool::MemoryPool;
+use super::sort_item::SortItem;
 use crate::ledger::key_front::front_of;
 
 /// A run is at least this many times as long as the one after it.
@@ -32,74 +31,35 @@ struct Runs {
     last: u32,
 }
 
-/// A node to be sorted, with the first 16 bytes of its key, which decide most comparisons. They are
-/// stored as two halves, because a `u128` would take more space for its alignment.
-struct SortItem {
-    front: (u64, u64),
-    place: u32,
-}
-
-impl SortItem {
-    /// The first bytes of the key as one number: two numbers are compared without a branch, which
-    /// would be mispredicted half of the time in a sort.
-    #[inline]
-    fn number(&self) -> u128 {
-        u128::from(self.front.0) << 64 | u128::from(self.front.1)
-    }
-}
-
-/// The nodes to be sorted. Their memory, which is megabytes and needed only for a moment, is
-/// returned to the pool.
-struct SortBuffer<'a> {
-    pool: &'a MemoryPool,
-    memory: Option<ZeroedMemory>,
-    length: usize,
-    capacity: usize,
-}
-
-impl Drop for SortBuffer<'_> {
-    fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            self.pool.give_back_room(memory);
-        }
-    }
-}
-
-impl<'a> SortBuffer<'a> {
-    fn new(capacity: usize, pool: &'a MemoryPool) -> SortBuffer<'a> {
-        let memory = (capacity > 0).then(|| pool.take_room(capacity * size_of::<SortItem>()));
-        SortBuffer { pool, memory, length: 0, capacity }
-    }
-
-    fn is_full(&self) -> bool {
-        self.length == self.capacity
-    }
-
-    fn push(&mut self, item: SortItem) {
-        assert!(!self.is_full(), "there is room for as many as were counted");
-        if let Some(memory) = &self.memory {
-            // SAFETY: the memory has room for `capacity` items, this index is still free, the
-            // alignment is sufficient, and the memory belongs to this value alone.
-            unsafe { memory.pointer().cast::<SortItem>().add(self.length).write(item) };
-            self.length += 1;
-        }
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [SortItem] {
-        match &self.memory {
-            // SAFETY: `length` items were written there, and the memory is borrowed with `self`.
-            Some(memory) => unsafe {
-                std::slice::from_raw_parts_mut(memory.pointer().cast::<SortItem>(), self.length)
-            },
-            None => &mut [],
-        }
-    }
-}
-
 /// Compares two nodes by ascending key and descending sequence number.
 fn compare(nodes: &Nodes, one: u32, other: u32) -> Comparison {
     let (one, other) = (nodes.node(one), nodes.node(other));
     one.key().cmp(other.key()).then_with(|| other.sequence().cmp(&one.sequence()))
+}
+
+impl Runs {
+    /// Sorts the next `count` nodes into a run.
+    fn add_run(&mut self, nodes: &Nodes, count: usize) {
+        let mut items = nodes.pool().take_sort_items();
+        items.reserve_exact(count);
+        while items.len() < count {
+            let place = nodes.node(self.last).next().load(Ordering::Acquire);
+            if place == HEAD_PLACE {
+                break;
+            }
+            let front = front_of(nodes.node(place).key());
+            items.push(SortItem { front: ((front >> 64) as u64, front as u64), place });
+            self.last = place;
+        }
+        if !items.is_empty() {
+            items.sort_unstable_by(|one, other| {
+                let by_front = one.number().cmp(&other.number());
+                by_front.then_with(|| compare(nodes, one.place, other.place))
+            });
+            self.runs.push(items.iter().map(|item| item.place).collect());
+        }
+        nodes.pool().give_back_sort_items(items);
+    }
 }
 
 impl Order {
@@ -133,23 +93,8 @@ impl Order {
         let mut order = self.0.lock();
         let known: usize = order.runs.iter().map(|run| run.len()).sum();
         let new = (nodes.count() as usize).saturating_sub(known);
-        let mut items = SortBuffer::new(new, nodes.pool());
-        while !items.is_full() {
-            let place = nodes.node(order.last).next().load(Ordering::Acquire);
-            if place == HEAD_PLACE {
-                break;
-            }
-            let front = front_of(nodes.node(place).key());
-            items.push(SortItem { front: ((front >> 64) as u64, front as u64), place });
-            order.last = place;
-        }
-        let sorted = items.as_mut_slice();
-        if !sorted.is_empty() {
-            sorted.sort_unstable_by(|one, other| {
-                let by_front = one.number().cmp(&other.number());
-                by_front.then_with(|| compare(nodes, one.place, other.place))
-            });
-            order.runs.push(sorted.iter().map(|item| item.place).collect());
+        if new > 0 {
+            order.add_run(nodes, new);
         }
         while is_merge_due(&order.runs) {
             if let (Some(last), Some(before)) = (order.runs.pop(), order.runs.pop()) {

@@ -10,16 +10,14 @@ use std::collections::VecDeque;
 use pellucid_io::ZeroedMemory;
 use pellucid_thread::Mutex;
 
-/// The size of sort buffers is a multiple of this, in bytes, so that a buffer also fits the next
-/// memtable, which may have a few more entries. Shorter buffers are cheap to allocate.
-const ROOM_STEP_BYTES: usize = 2 << 20;
+use super::sort_item::SortItem;
 
 /// A pool of memory for reuse. It keeps the pieces of at most one memtable, so that memory in use
-/// and kept together never exceed the peak use, and the buffer in which the entries of the last
-/// memtable were sorted.
+/// and kept together never exceed the peak use, and the longest buffer of a sort.
 pub(crate) struct MemoryPool {
     pieces: Mutex<Pieces>,
-    room: Mutex<Option<ZeroedMemory>>,
+    /// Empty, with room for the next sort.
+    sort_items: Mutex<Vec<SortItem>>,
     limit_bytes: u64,
 }
 
@@ -33,7 +31,7 @@ struct Pieces {
 impl MemoryPool {
     /// An empty pool that keeps up to `limit_bytes`.
     pub(crate) fn new(limit_bytes: u64) -> MemoryPool {
-        MemoryPool { pieces: Mutex::default(), room: Mutex::default(), limit_bytes }
+        MemoryPool { pieces: Mutex::default(), sort_items: Mutex::default(), limit_bytes }
     }
 
     /// Returns `length` bytes of zeroed memory.
@@ -71,36 +69,32 @@ impl MemoryPool {
         drop(gone);
     }
 
-    /// Returns a sort buffer of at least `length` bytes, with undefined content.
-    pub(super) fn take_room(&self, length: usize) -> ZeroedMemory {
-        let kept = self.room.lock().take();
-        kept.filter(|room| room.length() >= length).unwrap_or_else(|| {
-            let is_long = length >= ROOM_STEP_BYTES;
-            ZeroedMemory::new(if is_long {
-                length.next_multiple_of(ROOM_STEP_BYTES)
-            } else {
-                length
-            })
-        })
+    /// Returns an empty list for a sort.
+    pub(super) fn take_sort_items(&self) -> Vec<SortItem> {
+        std::mem::take(&mut self.sort_items.lock())
     }
 
-    /// Keeps a sort buffer for reuse, if it is large enough to be worth it.
-    pub(super) fn give_back_room(&self, room: ZeroedMemory) {
-        if room.length() >= ROOM_STEP_BYTES && room.length() as u64 <= self.limit_bytes {
-            let mut kept = self.room.lock();
-            let other = kept.replace(room);
-            drop(kept);
-            drop(other);
+    /// Keeps the memory of `items` for reuse, unless it exceeds the limit or longer memory is kept.
+    pub(super) fn give_back_sort_items(&self, mut items: Vec<SortItem>) {
+        items.clear();
+        if size_bytes(&items) <= self.limit_bytes {
+            let mut kept = self.sort_items.lock();
+            if kept.capacity() < items.capacity() {
+                std::mem::swap(&mut *kept, &mut items);
+            }
         }
     }
 
     /// The memory that is kept, in bytes.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        let room = self.room.lock();
-        let room_bytes = room.as_ref().map_or(0, |room| room.length() as u64);
-        drop(room);
-        self.pieces.lock().bytes + room_bytes
+        let sort_bytes = size_bytes(&self.sort_items.lock());
+        self.pieces.lock().bytes + sort_bytes
     }
+}
+
+/// The memory of a list, in bytes.
+fn size_bytes(items: &Vec<SortItem>) -> u64 {
+    (items.capacity() * size_of::<SortItem>()) as u64
 }
 
 #[cfg(test)]
@@ -122,20 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sort_buffer_is_kept_and_reused_if_it_fits() {
-        let pool = MemoryPool::new(6 << 20);
-        pool.give_back_room(pool.take_room(1_000));
-        assert_eq!(pool.kept_bytes(), 0, "a short one is not kept");
-        let room = pool.take_room(3 << 20);
-        let first = room.pointer();
-        assert_eq!(room.length(), 4 << 20);
-        pool.give_back_room(room);
-        assert_eq!(pool.kept_bytes(), 4 << 20);
-        let again = pool.take_room((3 << 20) + 5);
-        assert_eq!((again.pointer(), pool.kept_bytes()), (first, 0));
-        pool.give_back_room(again);
-        pool.give_back_room(pool.take_room(7 << 20));
-        assert_eq!(pool.kept_bytes(), 0, "too short for that, which is too long to be kept");
+    fn the_longest_memory_of_a_sort_is_kept_within_the_limit() {
+        let pool = MemoryPool::new(100 * size_of::<SortItem>() as u64);
+        for (given, kept) in [(40, 40), (60, 60), (50, 60), (101, 60)] {
+            pool.give_back_sort_items(Vec::with_capacity(given));
+            assert_eq!(pool.kept_bytes(), (kept * size_of::<SortItem>()) as u64);
+        }
+        assert_eq!((pool.take_sort_items().capacity(), pool.kept_bytes()), (60, 0));
     }
 
     #[test]

@@ -151,6 +151,63 @@ fn a_merge_without_room_is_not_a_flush_that_is_put_off() {
     store.check_all();
 }
 
+/// The bytes that manifests and small merges need on a nearly full disk: less than the flush of
+/// [`seal_large`].
+const SPARE_BYTES: u64 = 32 << 10;
+
+/// Seals a memtable of some hundred kilobytes.
+fn seal_large(store: &mut Store) {
+    (0..5_000).for_each(|number| store.put(&key(number)));
+    store.ledger.seal_for_tests(store.last_sequence());
+}
+
+/// Regression: a merge failed, although it had made room, if the flush behind it lacked some. The
+/// next merge was put off, and writes were refused meanwhile.
+#[test]
+fn a_flush_without_room_does_not_fail_the_merge_before_it() {
+    let mut store = Store::create(LedgerOptions { level_0_trigger: 1, ..small_options() });
+    for _ in 0..10 {
+        store.put(&key(0));
+        store.flush();
+    }
+    seal_large(&mut store);
+    let space_bytes = Some(store.fs.used_bytes() + SPARE_BYTES);
+    store.fs.set_faults(Faults { space_bytes, ..Faults::default() });
+    assert!(store.ledger.job_step().unwrap());
+    let stats = store.ledger.stats();
+    assert_eq!((stats.sealed_memtables, stats.levels[0].tables), (1, 0));
+    assert!(!store.ledger.is_flush_put_off());
+    let refused = store.ledger.job_step().unwrap_err();
+    assert!(refused.passes() && store.ledger.is_flush_put_off(), "{refused}");
+    store.fs.set_faults(Faults::default());
+    store.check_all();
+}
+
+/// Regression: a merge for which there was room was given up for a flush that lacked some.
+#[test]
+fn a_flush_without_room_does_not_end_the_merge_around_it() {
+    let mut store = Store::create(LedgerOptions {
+        level_0_trigger: 2,
+        table_size_bytes: 1 << 20,
+        ..small_options()
+    });
+    for _ in 0..2 {
+        (0..300).for_each(|number| store.put(&key(number)));
+        store.flush();
+    }
+    seal_large(&mut store);
+    let tables_bytes = store.ledger.stats().levels[0].size_bytes;
+    let space_bytes = Some(store.fs.used_bytes() + tables_bytes + SPARE_BYTES);
+    store.fs.set_faults(Faults { space_bytes, ..Faults::default() });
+    assert!(store.ledger.compact_step().unwrap());
+    let stats = store.ledger.stats();
+    assert_eq!((stats.sealed_memtables, stats.levels[0].tables), (1, 0));
+    store.fs.set_faults(Faults::default());
+    assert!(store.ledger.job_step().unwrap());
+    assert_eq!(store.ledger.stats().sealed_memtables, 0);
+    store.check_all();
+}
+
 /// commonware#4257: a table must not name a record that is not on the medium.
 #[test]
 fn no_table_is_named_before_its_records_are_durable() {

@@ -88,6 +88,23 @@ fn a_crowded_level_0_is_merged_before_the_next_flush() {
     }
 }
 
+/// Regression: behind a merge of everything, level 0 may have many times the tables of a crowded
+/// one, and all writers waited for the merges of most of them.
+#[test]
+fn a_merge_that_makes_level_0_smaller_is_followed_by_a_flush() {
+    let mut store = Store::create(LedgerOptions { level_0_trigger: 1, ..small_options() });
+    for round in 0..50_u8 {
+        store.put(&[0, 1, round]);
+        store.flush();
+    }
+    store.put(b"\0\x01hot");
+    store.ledger.seal_for_tests(store.last_sequence());
+    assert!(store.ledger.job_step().unwrap());
+    let stats = store.ledger.stats();
+    assert_eq!((stats.sealed_memtables, stats.levels[0].tables), (0, 50 - 16 + 1));
+    store.check_all();
+}
+
 /// Tables of a level are distinguished by the first bytes of their keys, which may all be equal.
 #[test]
 fn keys_with_equal_fronts_are_found_in_all_tables() {
