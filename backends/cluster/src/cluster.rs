@@ -176,7 +176,10 @@ impl Cluster {
     /// makes no new ones. It is called with the first account: without a secret, any stranger could
     /// act as a node, and no rights would be checked.
     pub fn require_secret(&self) {
-        self.needs_secret.store(true, Ordering::Relaxed);
+        // Event loops call it often: a store would take the line from all of them.
+        if !self.needs_secret.load(Ordering::Relaxed) {
+            self.needs_secret.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The reason why no other node is trusted; `None` if they are.

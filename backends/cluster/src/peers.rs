@@ -71,6 +71,8 @@ pub struct Peers<C> {
     timer: Timer,
     /// The wait for the answer about a key.
     wait_ticks: u64,
+    /// The time that the owner gets for it: no more than is waited.
+    owner_wait_ms: u32,
     silence_ticks: u64,
 }
 
@@ -92,13 +94,16 @@ impl<C> Peers<C> {
         let now = clock.now();
         let nodes = 0..cluster.nodes().nodes().len();
         let ticks = |span: Duration| clock.ticks(span.as_nanos() as u64);
+        let owner_wait = looked_at_in_time(cluster.options.wait);
         let mut peers = Peers {
             links: nodes.map(|_| Link::new(now)).collect(),
             under_way: Slab::new(),
             dirty: Vec::new(),
             scratch: vec![0; READ_BYTES],
             timer,
-            wait_ticks: ticks(looked_at_in_time(cluster.options.wait)),
+            wait_ticks: ticks(owner_wait),
+            // Zero would be no limit.
+            owner_wait_ms: u32::try_from(owner_wait.as_millis()).unwrap_or(u32::MAX).max(1),
             silence_ticks: ticks(cluster.options.silence),
             cluster,
             clock,
@@ -130,9 +135,7 @@ impl<C> Peers<C> {
         let until = Ticks(asked.0.saturating_add(ticks));
         let pending = PendingAsk { context, node, asked, sent: None, wait, until };
         let id = self.under_way.insert(pending);
-        // The owner gets no more time than is waited for it; zero would be no limit.
-        let given = looked_at_in_time(self.cluster.options.wait).saturating_mul(waits);
-        let wait_ms = u32::try_from(given.as_millis()).unwrap_or(u32::MAX).max(1);
+        let wait_ms = self.owner_wait_ms.saturating_mul(waits);
         let begin = link.out.len();
         Ask { id, wait_ms, ..ask }.encode(&mut link.out);
         if link.unsent.is_empty() && !link.is_blocked {

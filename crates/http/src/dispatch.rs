@@ -127,10 +127,10 @@ impl<S: Service> Dispatcher<S> {
         }
     }
 
-    /// The most bytes that the body behind this head may have.
+    /// The most bytes that the body of a request with this target may have.
     #[inline]
-    pub(crate) fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
-        self.service.body_bytes_max(head)
+    pub(crate) fn body_bytes_max(&self, method: &str, path: &str, query: Option<&str>) -> usize {
+        self.service.body_bytes_max(method, path, query)
     }
 
     /// Asks the service whether the body behind this head may come.
@@ -266,14 +266,14 @@ impl<S: Service> Dispatcher<S> {
     /// Keeps a request that was handed over, until it is taken back.
     pub(crate) fn park(
         &mut self,
-        trace: Trace,
+        trace: &Trace,
         manner: ResponseOptions,
         watch: Option<ClientWatch>,
     ) -> ParkingSlot {
         self.accounts.count_in_flight();
-        let flight = self.send_away(&trace);
+        let flight = self.send_away(trace);
         let mut place = self.spare_places.pop().unwrap_or_default();
-        *place = Some(ParkedRequest { trace, manner, flight, watch });
+        *place = Some(ParkedRequest { trace: trace.clone(), manner, flight, watch });
         place
     }
 
@@ -282,21 +282,21 @@ impl<S: Service> Dispatcher<S> {
         self.accounts.recorder().send_away(&trace.timeline)
     }
 
-    /// Takes back a request whose hand-over ended, and keeps its place for reuse. None if the
-    /// request was ended meanwhile.
-    pub(crate) fn take_back(
-        &mut self,
-        mut place: ParkingSlot,
-    ) -> Option<(Trace, ResponseOptions, Option<ClientWatch>)> {
-        let parked = place.take();
-        if self.spare_places.len() < SPARE_PLACES_MAX {
-            self.spare_places.push(place);
-        }
-        let ParkedRequest { trace, manner, flight, watch } = parked?;
-        self.accounts.recorder().take_back(&trace.timeline, flight);
+    /// Shows a request whose hand-over ended as the one at which the loop works. Returns its watch.
+    pub(crate) fn take_back(&self, parked: &mut ParkedRequest) -> Option<ClientWatch> {
+        let ParkedRequest { trace, flight, watch, .. } = parked;
+        self.accounts.recorder().take_back(&trace.timeline, std::mem::take(flight));
         set_operation(trace.facts.operation + 1);
         set_phase(Phase::Execute.label());
-        Some((trace, manner, watch))
+        watch.take()
+    }
+
+    /// Keeps the place of a request that was taken back for another one.
+    pub(crate) fn reuse(&mut self, mut place: ParkingSlot) {
+        if self.spare_places.len() < SPARE_PLACES_MAX {
+            *place = None;
+            self.spare_places.push(place);
+        }
     }
 
     /// The outcome of a request that ends before its response is out.

@@ -57,7 +57,7 @@ impl BodySource for Endless {
 impl Service for Echo {
     type LoopMessage = &'static str;
 
-    fn body_bytes_max(&self, _head: &Head<'_, '_>) -> usize {
+    fn body_bytes_max(&self, _method: &str, _path: &str, _query: Option<&str>) -> usize {
         100
     }
 

@@ -29,8 +29,8 @@ pub trait Service: 'static {
     /// The value that a hand-over brings back.
     type LoopMessage: Send + 'static;
 
-    /// The most bytes that the body of this request may have.
-    fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize;
+    /// The most bytes that the body of a request with this target may have.
+    fn body_bytes_max(&self, method: &str, path: &str, query: Option<&str>) -> usize;
 
     /// Decides, by the head of a request, whether its sender may send the body that is to come.
     /// This is not called for a request that arrives completely; that is only for

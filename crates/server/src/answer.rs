@@ -41,7 +41,7 @@ impl From<Reply> for Answer {
 /// A message to an event loop from another thread or a peer.
 pub(crate) enum LoopMessage {
     /// A reply that another thread made.
-    Made(DeferredReply),
+    Made(Box<DeferredReply>),
     /// A request whose password was checked on another thread, and its caller if the password was
     /// right.
     Verified(Box<HeldRequest>, Option<Identity>),

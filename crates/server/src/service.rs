@@ -74,8 +74,8 @@ pub(crate) struct Api {
 impl Service for Api {
     type LoopMessage = LoopMessage;
 
-    fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
-        match Target::of(head.method, head.path, head.query).route.body {
+    fn body_bytes_max(&self, method: &str, path: &str, query: Option<&str>) -> usize {
+        match Target::of(method, path, query).route.body {
             BodyLimit::Little => OTHER_BODY_BYTES_MAX,
             BodyLimit::Value => self.entities.store.properties().value_bytes_max,
             BodyLimit::Batch => self.batch_bytes_max,

@@ -7,12 +7,12 @@ use pellucid_thread::{begin_request, set_operation, set_phase};
 
 use super::conn::{CloseMode, Conn, NextRequest, Stage, StreamedResponse};
 use super::encode::write_chunk;
-use super::parse::{Head, later_minor_version, parse};
+use super::parse::{Framing, Head, later_minor_version, parse};
 use crate::accounts::{Trace, TurnTimestamps, saturating_u32};
 use crate::body_source::{FillResult, ServiceResult};
 use crate::caller::Caller;
 use crate::dispatch::{
-    Call, DispatchResult, Dispatcher, ServiceInput, fill_contained, hold_source,
+    Call, DispatchResult, Dispatcher, ParkedRequest, ServiceInput, fill_contained, hold_source,
 };
 use crate::h2::upgrade::{SWITCHING, synthetic_headers, write_farewell};
 use crate::limits::{HEADERS_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
@@ -106,7 +106,10 @@ impl<'a, S: Service> Http1Handler<'a, S> {
                 Err(refusal) => Some(refusal),
             },
         };
-        let body_bytes_max = self.dispatcher.body_bytes_max(&head);
+        let body_bytes_max = match head.framing {
+            Framing::Length(0) => 0,
+            _ => self.dispatcher.body_bytes_max(head.method, head.path, head.query),
+        };
         let is_too_large = head.framing.length().is_some_and(|length| length > body_bytes_max);
         let too_large = || is_too_large.then_some(Refusal::BodyTooLarge(body_bytes_max));
         if let Some(refusal) = refusal.or_else(too_large) {
@@ -229,15 +232,18 @@ impl<'a, S: Service> Http1Handler<'a, S> {
     /// Continues the request that was handed over, with the value that the hand-over brought back;
     /// `later` is none if the code panicked.
     pub(crate) fn resume(&mut self, later: Option<S::LoopMessage>) {
-        let Some(place) = self.conn.take_parked() else { return };
-        let Some((mut trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
+        let Some(mut place) = self.conn.take_parked() else { return };
+        let Some(parked) = &mut *place else { return };
+        let watch = self.dispatcher.take_back(parked);
+        let ParkedRequest { trace, manner, .. } = parked;
+        let manner = *manner;
         let call =
             Call { id: self.caller.id, caller: self.caller, may_upgrade: false, manner, watch };
         let begin = self.out.len();
         let target = ResponseBuffers { out: self.out, fields: None };
-        let served =
-            self.dispatcher.serve(later.map(ServiceInput::Later), call, &mut trace, target);
-        self.conclude(served, &mut trace, manner, begin);
+        let served = self.dispatcher.serve(later.map(ServiceInput::Later), call, trace, target);
+        self.conclude(served, trace, manner, begin);
+        self.dispatcher.reuse(place);
     }
 
     /// Ends a request whose response is in `out` from `begin` on, or keeps it if it was handed over
@@ -253,8 +259,7 @@ impl<'a, S: Service> Http1Handler<'a, S> {
         let (handled, outcome) = match served {
             DispatchResult::Answered(handled, outcome) => (handled, outcome),
             DispatchResult::Later(watch) => {
-                self.conn.stage =
-                    Stage::Waiting(self.dispatcher.park(trace.clone(), manner, watch));
+                self.conn.stage = Stage::Waiting(self.dispatcher.park(trace, manner, watch));
                 return;
             }
         };

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::HeaderMap;
+use http::header::EXPECT;
+use http::request::Parts;
 use pellucid_account::{Phase, Stamp, TransportPart};
 use pellucid_budget::{BudgetError, Share};
 use pellucid_thread::{begin_request, set_phase};
@@ -20,7 +22,7 @@ use crate::body_source::ServiceResult;
 use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
 use crate::disconnects::DisconnectReason;
-use crate::dispatch::{Call, DispatchResult, Dispatcher, ServiceInput, hold_source};
+use crate::dispatch::{Call, DispatchResult, Dispatcher, ParkedRequest, ServiceInput, hold_source};
 use crate::h1::parse::Head;
 use crate::limits::{OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
 use crate::mailbox::{Admission, ConnectionId};
@@ -84,7 +86,7 @@ impl<S: Service> Http2Handler<'_, S> {
                         self.answer(stream, &[], turn);
                         turn.waited_until = Some(self.dispatcher.accounts.last());
                     } else {
-                        self.begin_body(stream, body, turn);
+                        self.begin_body(stream, body);
                     }
                 }
             }
@@ -93,31 +95,24 @@ impl<S: Service> Http2Handler<'_, S> {
     }
 
     /// Notes a request whose body comes in.
-    fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &mut TurnTimestamps) {
+    fn begin_body(&mut self, stream: Stream, body: RecvStream) {
         let length = body_length(&stream.parts);
-        let mut space = Vec::new();
-        let headers_max = self.dispatcher.limits().headers;
-        let head = head_of(&stream.parts, &mut space, length.unwrap_or(0), headers_max)
-            .map(|head| (self.dispatcher.body_bytes_max(&head), head.expects_continue));
-        match head {
-            Err(refusal) => {
-                self.refuse_body(stream, &refusal, turn);
-                turn.waited_until = Some(self.dispatcher.accounts.last());
-            }
-            Ok((body_bytes_max, awaits_continue)) => {
-                let receiving = IncomingRequest {
-                    stream,
-                    source: body,
-                    body: Vec::new(),
-                    length,
-                    body_bytes_max,
-                    awaits_continue,
-                    key: self.conn.take_key(),
-                    state: BodyState::Unasked,
-                };
-                self.conn.receiving.push(receiving);
-            }
-        }
+        let Parts { method, uri, headers, .. } = &stream.parts;
+        let receiving = IncomingRequest {
+            source: body,
+            body: Vec::new(),
+            length,
+            body_bytes_max: self.dispatcher.body_bytes_max(
+                method.as_str(),
+                uri.path(),
+                uri.query(),
+            ),
+            awaits_continue: headers.contains_key(EXPECT),
+            key: self.conn.take_key(),
+            state: BodyState::Unasked,
+            stream,
+        };
+        self.conn.receiving.push(receiving);
     }
 
     /// Takes in the bytes of bodies, and answers the requests that are now complete. Each answer
@@ -161,7 +156,7 @@ impl<S: Service> Http2Handler<'_, S> {
             Err(refusal) => return self.refuse(stream, &refusal, turn),
         };
         let number = self.caller.number;
-        let trace = self.dispatcher.accounts.begin(stream.begun, turn, body.len(), number);
+        let mut trace = self.dispatcher.accounts.begin(stream.begun, turn, body.len(), number);
         let limits = self.dispatcher.limits();
         let manner = ResponseOptions {
             coding: head.coding,
@@ -170,24 +165,27 @@ impl<S: Service> Http2Handler<'_, S> {
             ..ResponseOptions::PLAIN
         };
         if self.dispatcher.is_overloaded() || self.conn.parked.len() >= limits.streams {
-            return self.write_refusal(stream.respond, &Refusal::Overloaded, manner, trace);
+            return self.write_refusal(stream.respond, &Refusal::Overloaded, manner, &mut trace);
         }
         let Head { method, path, query, headers, .. } = head;
         let request = Request { method, path, query, headers, body };
         let key = self.conn.take_key();
         let Stream { respond, hold, .. } = stream;
         let matter = Some(ServiceInput::Request(&request));
-        self.call(key, (respond, hold), trace, manner, None, matter);
+        self.call(key, (respond, hold), &mut trace, manner, None, matter);
     }
 
     /// Continues a request that was handed over, with the value that the hand-over brought back;
     /// `later` is none if the code panicked.
     pub(crate) fn resume(&mut self, key: u32, later: Option<S::LoopMessage>) {
-        let Some(ParkedStream { respond, place, hold, .. }) = self.conn.take_parked(key) else {
+        let Some(ParkedStream { respond, mut place, hold, .. }) = self.conn.take_parked(key) else {
             return;
         };
-        let Some((trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
-        self.call(key, (respond, hold), trace, manner, watch, later.map(ServiceInput::Later));
+        let Some(parked) = &mut *place else { return };
+        let watch = self.dispatcher.take_back(parked);
+        let ParkedRequest { trace, manner, .. } = parked;
+        self.call(key, (respond, hold), trace, *manner, watch, later.map(ServiceInput::Later));
+        self.dispatcher.reuse(place);
     }
 
     /// Calls the service for a request, and processes its result.
@@ -195,7 +193,7 @@ impl<S: Service> Http2Handler<'_, S> {
         &mut self,
         key: u32,
         (respond, hold): (SendResponse<Bytes>, Option<Box<BodyHold>>),
-        mut trace: Trace,
+        trace: &mut Trace,
         manner: ResponseOptions,
         watch: Option<ClientWatch>,
         matter: Option<ServiceInput<'_, S::LoopMessage>>,
@@ -205,7 +203,7 @@ impl<S: Service> Http2Handler<'_, S> {
         let id = ConnectionId { stream: key, ..self.caller.id };
         let call = Call { id, caller: self.caller, may_upgrade: false, manner, watch };
         let target = ResponseBuffers { out: self.body, fields: Some(&mut fields) };
-        match self.dispatcher.serve(matter, call, &mut trace, target) {
+        match self.dispatcher.serve(matter, call, trace, target) {
             DispatchResult::Answered(handled, outcome) => {
                 self.conclude(respond, handled, outcome, fields, manner, trace);
             }
@@ -224,7 +222,7 @@ impl<S: Service> Http2Handler<'_, S> {
         outcome: Outcome,
         fields: HeaderMap,
         manner: ResponseOptions,
-        mut trace: Trace,
+        trace: &mut Trace,
     ) {
         let Ok(memory) = self.hold(self.body.len(), &handled) else {
             return self.write_refusal(respond, &Refusal::ResponseTooLarge, manner, trace);
@@ -260,17 +258,17 @@ impl<S: Service> Http2Handler<'_, S> {
                     source,
                     pace: Pace::default(),
                     memory,
-                    _flight: self.dispatcher.send_away(&trace),
-                    trace,
+                    _flight: self.dispatcher.send_away(trace),
+                    trace: trace.clone(),
                 });
             }
             is_gone = stream.send_data(bytes, true).is_err();
         }
         if is_gone {
             let outcome = self.dispatcher.outcome_of(AbortReason::ClientGone);
-            return self.dispatcher.accounts.end(&mut trace, outcome);
+            return self.dispatcher.accounts.end(trace, outcome);
         }
-        let record = self.dispatcher.accounts.seal(&mut trace);
+        let record = self.dispatcher.accounts.seal(trace);
         self.conn.answered.push(record);
     }
 
@@ -348,10 +346,10 @@ impl<S: Service> Http2Handler<'_, S> {
     }
 
     fn refuse(&mut self, stream: Stream, refusal: &Refusal, turn: &TurnTimestamps) {
-        let trace = self.dispatcher.accounts.begin(stream.begun, turn, 0, self.caller.number);
+        let mut trace = self.dispatcher.accounts.begin(stream.begun, turn, 0, self.caller.number);
         let is_head = stream.parts.method == http::Method::HEAD;
         let manner = ResponseOptions { is_head, ..ResponseOptions::PLAIN };
-        self.write_refusal(stream.respond, refusal, manner, trace);
+        self.write_refusal(stream.respond, refusal, manner, &mut trace);
     }
 
     fn write_refusal(
@@ -359,12 +357,12 @@ impl<S: Service> Http2Handler<'_, S> {
         respond: SendResponse<Bytes>,
         refusal: &Refusal,
         manner: ResponseOptions,
-        mut trace: Trace,
+        trace: &mut Trace,
     ) {
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         self.body.clear();
         let target = ResponseBuffers { out: self.body, fields: Some(&mut fields) };
-        let outcome = self.dispatcher.refuse(refusal, manner, &mut trace, target);
+        let outcome = self.dispatcher.refuse(refusal, manner, trace, target);
         self.conclude(respond, ServiceResult::Done, outcome, fields, manner, trace);
     }
 

@@ -180,7 +180,7 @@ fn source_of(path: &str) -> Option<Box<dyn BodySource>> {
 impl Service for Echo {
     type LoopMessage = Vec<u8>;
 
-    fn body_bytes_max(&self, _head: &Head<'_, '_>) -> usize {
+    fn body_bytes_max(&self, _method: &str, _path: &str, _query: Option<&str>) -> usize {
         1_000_000
     }
 
