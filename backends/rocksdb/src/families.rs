@@ -10,12 +10,8 @@ use rocksdb::BoundColumnFamily;
 /// The handle of a table.
 pub(crate) type Handle = Arc<BoundColumnFamily<'static>>;
 
-/// Number of tables whose handles are in the struct itself. Most servers have no more tables, and a
-/// request is so short that every further memory access is noticeable.
-const AT_HAND: usize = 8;
-/// Number of tables whose slots are allocated together, with the first of them.
-const CHUNK: usize = 256;
-const CHUNKS: usize = (u16::MAX as usize + 1) / CHUNK;
+/// The most tables of a database: twice as many as a server has.
+const TABLES_MAX: usize = 2_048;
 
 struct Family(Handle);
 
@@ -25,22 +21,18 @@ unsafe impl Send for Family {}
 // SAFETY: as above.
 unsafe impl Sync for Family {}
 
-type Chunk = Box<[OnceLock<Family>]>;
-
 /// The open tables of a database. Tables are never removed.
 pub(crate) struct Families {
     /// The names of the tables, by number.
     names: Mutex<Vec<String>>,
-    /// The handles of the first tables, by number.
-    at_hand: [OnceLock<Family>; AT_HAND],
-    /// The handles of all other tables, by number; the slots of the first tables stay empty.
-    chunks: Box<[OnceLock<Chunk>]>,
+    /// The handles of the tables, by number. They are in the struct itself, because a request is so
+    /// short that every further memory access is noticeable.
+    handles: [OnceLock<Family>; TABLES_MAX],
 }
 
 impl Families {
     pub(crate) fn new() -> Families {
-        let at_hand = std::array::from_fn(|_| OnceLock::new());
-        Families { names: Mutex::default(), at_hand, chunks: empty(CHUNKS) }
+        Families { names: Mutex::default(), handles: [const { OnceLock::new() }; TABLES_MAX] }
     }
 
     /// The table of this name. If it is not open yet, `find` gives its handle.
@@ -49,31 +41,18 @@ impl Families {
         if let Some(at) = names.iter().position(|known| known == name) {
             return Ok(Table::of_number(at as u16));
         }
-        let Ok(number) = u16::try_from(names.len()) else {
+        let number = names.len();
+        let Some(place) = self.handles.get(number) else {
             return Err(StoreError::Unacceptable("there are too many tables".to_owned()));
         };
-        let handle = find()?;
-        let at = usize::from(number);
-        let place = self.at_hand.get(at).unwrap_or_else(|| {
-            let chunk = self.chunks[at / CHUNK].get_or_init(|| empty(CHUNK));
-            &chunk[at % CHUNK]
-        });
-        let is_first = place.set(Family(handle)).is_ok();
+        let is_first = place.set(Family(find()?)).is_ok();
         assert!(is_first, "a number is given once");
         names.push(name.to_owned());
-        Ok(Table::of_number(number))
+        Ok(Table::of_number(number as u16))
     }
 
     #[inline]
     pub(crate) fn get(&self, table: Table) -> Option<&Handle> {
-        let at = usize::from(table.number());
-        if let Some(place) = self.at_hand.get(at) {
-            return place.get().map(|family| &family.0);
-        }
-        self.chunks[at / CHUNK].get()?[at % CHUNK].get().map(|family| &family.0)
+        self.handles.get(usize::from(table.number()))?.get().map(|family| &family.0)
     }
-}
-
-fn empty<T>(count: usize) -> Box<[OnceLock<T>]> {
-    (0..count).map(|_| OnceLock::new()).collect()
 }

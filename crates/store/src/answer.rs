@@ -19,8 +19,8 @@ impl<T: Send + 'static> Answer<T> {
     pub fn map<U: Send + 'static>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Answer<U> {
         match self {
             Answer::Now(result) => Answer::Now(result.map(change)),
-            Answer::Later(pending) => Answer::Later(DeferredAnswer::new(move |callback| {
-                pending.when_ready(move |arrival| {
+            Answer::Later(pending) => Answer::Later(DeferredAnswer::by(move |callback, thread| {
+                let deliver = move |arrival: DeliveredAnswer<T>| {
                     let DeliveredAnswer { result, parts, started, counts } = arrival;
                     callback(DeliveredAnswer {
                         result: result.map(change),
@@ -28,7 +28,8 @@ impl<T: Send + 'static> Answer<T> {
                         started,
                         counts,
                     });
-                });
+                };
+                (pending.start)(Box::new(deliver), thread);
             })),
         }
     }
@@ -61,24 +62,46 @@ impl<T: Send + 'static> Answer<T> {
     }
 }
 
-type Callback<T> = Box<dyn FnOnce(DeliveredAnswer<T>) + Send>;
+pub(crate) type Callback<T> = Box<dyn FnOnce(DeliveredAnswer<T>) + Send>;
 
-/// An answer that arrives later. Its work may begin only with [`DeferredAnswer::when_ready`]: if it
-/// is dropped before, it may never be done.
+/// The thread that begins the work for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BeginningThread {
+    /// An event loop, or another thread that must not wait.
+    NeverWaits,
+    /// A thread that may wait for the disk, and can do the work itself.
+    MayWait,
+}
+
+/// An answer that arrives later. Its work may begin only with [`DeferredAnswer::when_ready`] or
+/// [`DeferredAnswer::begin_here`]: if it is dropped before, it may never be done.
 pub struct DeferredAnswer<T> {
-    start: Box<dyn FnOnce(Callback<T>) + Send>,
+    start: Box<dyn FnOnce(Callback<T>, BeginningThread) + Send>,
 }
 
 impl<T> DeferredAnswer<T> {
     /// Makes an answer from `start`, which has to call the callback that it gets exactly once.
     #[must_use]
     pub fn new(start: impl FnOnce(Callback<T>) + Send + 'static) -> DeferredAnswer<T> {
+        DeferredAnswer::by(move |callback, _| start(callback))
+    }
+
+    /// As [`DeferredAnswer::new`], with a `start` that depends on the thread that calls it.
+    pub(crate) fn by(
+        start: impl FnOnce(Callback<T>, BeginningThread) + Send + 'static,
+    ) -> DeferredAnswer<T> {
         DeferredAnswer { start: Box::new(start) }
     }
 
     /// Calls `callback` with the answer, on the thread on which it arrives.
     pub fn when_ready(self, callback: impl FnOnce(DeliveredAnswer<T>) + Send + 'static) {
-        (self.start)(Box::new(callback));
+        (self.start)(Box::new(callback), BeginningThread::NeverWaits);
+    }
+
+    /// As [`DeferredAnswer::when_ready`], on a thread that may wait for the disk: work that would
+    /// be handed over to a worker is done on this thread, however many requests wait for one.
+    pub fn begin_here(self, callback: impl FnOnce(DeliveredAnswer<T>) + Send + 'static) {
+        (self.start)(Box::new(callback), BeginningThread::MayWait);
     }
 
     fn arrive(self) -> DeliveredAnswer<T>
@@ -86,7 +109,7 @@ impl<T> DeferredAnswer<T> {
         T: Send + 'static,
     {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        self.when_ready(move |arrival| {
+        self.begin_here(move |arrival| {
             // Sending cannot fail, because the receiver below waits.
             let _ = sender.send(arrival);
         });

@@ -106,7 +106,6 @@ mod tests {
         }
     }
 
-    /// Earlier versions stored only the key.
     #[test]
     fn malformed_notes_are_refused() {
         let texts: [&[u8]; 6] =

@@ -4,7 +4,9 @@ use pellucid_account::{EngineCounts, Part, Phase, Timeline};
 use pellucid_clock::Ticks;
 use pellucid_thread::{ParkedWork, WaitKind};
 
-use crate::answer::{Answer, DeferredAnswer, DeliveredAnswer, PartMeasurement};
+use crate::answer::{
+    Answer, BeginningThread, Callback, DeferredAnswer, DeliveredAnswer, PartMeasurement,
+};
 use crate::error::{Result, StoreError};
 use crate::model::{Condition, Operation, WriteOutcome};
 use crate::workers::Workers;
@@ -27,17 +29,16 @@ pub enum HandOverPolicy {
 
 /// Makes an answer that one of `workers` finds by `find`, with a timeline of its own. The beginning
 /// of that timeline becomes the request's `started`, so that the wait before it is the phase
-/// `queue`. The job is queued when the answer is waited for.
+/// `queue`. The job is queued when the answer is asked for; a thread that may wait does it itself.
 pub fn hand_over<T: Send + 'static>(
     workers: &Workers,
     timeline: &Timeline,
     find: impl FnOnce(&mut Timeline) -> Answer<T> + Send + 'static,
 ) -> Answer<T> {
-    let Some(place) = workers.reserve() else { return Answer::Now(Err(busy())) };
-    let (clock, is_on) = (timeline.clock(), timeline.is_on());
+    let (place, clock, is_on) = (workers.reserve(), timeline.clock(), timeline.is_on());
     let put_down = ParkedWork::put_down(WaitKind::Thread);
-    Answer::Later(DeferredAnswer::new(move |callback| {
-        place.run(move || {
+    Answer::Later(DeferredAnswer::by(move |callback, thread| {
+        let work = move |callback: Callback<T>| {
             let _taken_up = put_down.take_up(Phase::Execute.label());
             let started = clock.now();
             let mut timeline =
@@ -56,7 +57,17 @@ pub fn hand_over<T: Send + 'static>(
                     });
                 }
             }
-        });
+        };
+        match (thread, place) {
+            (BeginningThread::MayWait, place) => {
+                drop(place);
+                work(callback);
+            }
+            (BeginningThread::NeverWaits, Some(place)) => place.run(move || work(callback)),
+            (BeginningThread::NeverWaits, None) => {
+                callback(DeliveredAnswer::new(Err(busy()), Vec::new()));
+            }
+        }
     }))
 }
 
@@ -119,4 +130,28 @@ fn arrival<T>(
     let parts = times.filter(|time| time.ticks > 0).collect();
     let counts: EngineCounts = timeline.counts;
     DeliveredAnswer { result, parts, started, counts }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread::current;
+
+    use super::*;
+
+    /// Regression: a thread that may wait for the disk was refused while the queue of the workers
+    /// was full, and a worker queued the write of its large batch again.
+    #[test]
+    fn a_thread_that_may_wait_does_the_work_itself() {
+        let workers = Workers::start("test", 1, 0).unwrap();
+        let answer = || {
+            let found = hand_over(&workers, &Timeline::off(), |_| Answer::Now(Ok(current())));
+            found.map(|thread| thread.id())
+        };
+        assert_eq!(answer().wait().unwrap(), current().id());
+        let (sender, refused) = channel();
+        let Answer::Later(pending) = answer() else { panic!("it depends on the thread") };
+        pending.when_ready(move |arrival| sender.send(arrival.result.is_err()).unwrap());
+        assert_eq!(refused.recv(), Ok(true));
+    }
 }

@@ -8,7 +8,7 @@ use std::io;
 pub enum HttpError {
     /// The URL is invalid.
     Url {
-        /// The text that was given.
+        /// The text that was given, without a user.
         url: String,
         /// The reason.
         reason: String,

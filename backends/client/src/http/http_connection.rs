@@ -124,24 +124,12 @@ impl<S: Read + Write> HttpConnection<S> {
         self.stream.write_all(requests).map_err(in_time)
     }
 
-    /// Reads the next answer, to a request with any method but HEAD, up to its own end. Calls
-    /// `take` with the status and the body's bytes so far; bytes that it does not remove are in the
-    /// returned body.
+    /// Reads the next answer, to a request with this method, up to its own end: an answer to HEAD
+    /// has no body, whatever length its head announces. Calls `take` with the status and the body's
+    /// bytes so far; bytes that it does not remove are in the returned body.
     ///
     /// # Errors
     /// If there is no valid answer; the connection cannot be used any more.
-    pub fn answer(
-        &mut self,
-        take: &mut BodyCallback<'_>,
-    ) -> Result<(Response, CapturedResponse), ConnectionError> {
-        self.answer_to("GET", take)
-    }
-
-    /// Like [`HttpConnection::answer`], for a request with this method: an answer to HEAD has no
-    /// body, whatever length its head announces.
-    ///
-    /// # Errors
-    /// Those of [`HttpConnection::answer`].
     pub fn answer_to(
         &mut self,
         method: &str,
@@ -222,7 +210,8 @@ mod tests {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
         let bytes: &[u8] = [head.as_bytes(), &vec![b'x'; length]].concat().leak();
         let mut taken = 0;
-        let answer = HttpConnection::over(OpenStream(bytes)).answer(&mut |status, body| {
+        let mut conversation = HttpConnection::over(OpenStream(bytes));
+        let answer = conversation.answer_to("GET", &mut |status, body| {
             assert_eq!(status, 200);
             taken += body.len();
             body.clear();
@@ -230,7 +219,8 @@ mod tests {
         });
         let (response, rest) = answer.unwrap();
         assert_eq!((response.status, taken, rest.body.len()), (200, length, 0));
-        assert!(HttpConnection::over(OpenStream(bytes)).answer(&mut |_, _| Ok(())).is_err());
+        let mut conversation = HttpConnection::over(OpenStream(bytes));
+        assert!(conversation.answer_to("GET", &mut |_, _| Ok(())).is_err());
     }
 
     /// Regression: the client waited for the body that the head of an answer to HEAD announces,
@@ -255,7 +245,7 @@ mod tests {
             HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n";
         let mut conversation = HttpConnection::over(OpenStream(answers));
         for (status, body, has_more) in [(200, b"ok", true), (404, b"no", false)] {
-            let (response, read) = conversation.answer(&mut |_, _| Ok(())).unwrap();
+            let (response, read) = conversation.answer_to("GET", &mut |_, _| Ok(())).unwrap();
             assert_eq!((response.status, &*read.body), (status, &body[..]));
             assert_eq!(conversation.has_more(), has_more);
         }

@@ -35,11 +35,12 @@ impl Target {
     /// # Errors
     /// [`HttpError::Url`] with the reason.
     pub fn parse(url: &str) -> Result<Target, HttpError> {
-        let wrong = |reason: &str| HttpError::Url { url: url.into(), reason: reason.into() };
         if let Some(place) = url.strip_prefix(UNIX_PREFIX) {
             return Target::parse_unix(url, place);
         }
-        if !is_of_request(url) {
+        let url = without_user(url);
+        let wrong = |reason: &str| HttpError::Url { url: url.clone(), reason: reason.into() };
+        if !is_of_request(&url) {
             return Err(wrong(NOT_OF_REQUEST));
         }
         let (scheme, rest) = url
@@ -52,12 +53,10 @@ impl Target {
         };
         let path_begin = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(path_begin);
-        let (user, authority) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
         let (host, port) = split_authority(authority).ok_or_else(|| wrong("bad host or port"))?;
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let url = url.replacen(user, "", 1);
-        Ok(Target { url, tls, host: host.into(), port, path, socket: None })
+        Ok(Target { tls, host: host.into(), port, path, socket: None, url })
     }
 
     /// Parses the part of a URL behind `unix:`.
@@ -180,6 +179,15 @@ impl Target {
     }
 }
 
+/// The URL without the user before its host, which is not sent and may have a password.
+fn without_user(url: &str) -> String {
+    let begin = url.find("://").map_or(0, |at| at + "://".len());
+    let (scheme, rest) = url.split_at(begin);
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let user_length = authority.rfind('@').map_or(0, |at| at + 1);
+    [scheme, &rest[user_length..]].concat()
+}
+
 /// True if the text can be in the first line of a request.
 fn is_of_request(text: &str) -> bool {
     text.bytes().all(|byte| byte > b' ' && byte != 0x7f)
@@ -297,6 +305,10 @@ mod tests {
             ("http://", "host or port"),
             ("http://localhost:x", "host or port"),
             ("http://localhost:70000", "host or port"),
+            ("http://user:s3cret@localhost:99999/", "URL: http://localhost:99999/: bad host"),
+            ("ftp://user:s3cret@localhost", "only http"),
+            ("user:s3cret@localhost", "http://"),
+            ("http://user:s3cret@local host", "space"),
             ("http://local host", "space"),
             ("unix:", "names no file"),
             ("unix::/v0/status", "names no file"),
@@ -305,7 +317,7 @@ mod tests {
             (&format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX))[..], "107 bytes"),
         ] {
             let text = Target::parse(url).unwrap_err().to_string();
-            assert!(text.contains(part), "{url}: {text}");
+            assert!(text.contains(part) && !text.contains("s3cret"), "{url}: {text}");
         }
     }
 

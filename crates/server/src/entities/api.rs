@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pellucid_account::{Stamp, Timeline};
-use pellucid_budget::{Budget, LEASE_BYTES};
-use pellucid_http::Request;
+use pellucid_budget::{Budget, LEASE_BYTES, Share};
+use pellucid_http::{READ_BYTES_MAX, Request};
 use pellucid_store::{
     Acknowledgement, Answer as StoreAnswer, Condition, DeliveredAnswer, Head, KEY_LENGTH_MAX,
     Object, Operation as StoreOperation, ReadMode, ReplicaQuorum, Store, Table, Workers,
@@ -123,9 +123,13 @@ impl EntityApi {
                     self.asked_write(request, is_put)?;
                 let value = is_put.then_some(request.body);
                 let operations = [StoreOperation { key, value, condition, lifetime_ms }];
+                let memory = self.memory_of_copy(store, &operations, request.body.len())?;
                 let reply = if is_put { WriteReply::Put } else { WriteReply::Delete };
                 let written = store.write(table, &operations, acknowledgement, timeline);
-                reply_to(written, timeline, move |written| reply.of(written))
+                reply_to(written, timeline, move |written| {
+                    let _memory = memory;
+                    reply.of(written)
+                })
             }
         }
     }
@@ -181,8 +185,42 @@ impl EntityApi {
         let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
         let reply = WriteReply::Batch { entries: operations.len() };
         let store = other.as_deref().unwrap_or(&*self.store);
+        let memory = self.memory_of_copy(store, &operations, request.body.len())?;
         let written = store.write(table, &operations, acknowledgement, timeline);
-        reply_to(written, timeline, move |written| reply.of(written))
+        reply_to(written, timeline, move |written| {
+            let _memory = memory;
+            reply.of(written)
+        })
+    }
+
+    /// Takes the memory of the copy of a large body that a worker may have to write, because a
+    /// condition has to wait for the disk. The maker of the reply holds it until then.
+    fn memory_of_copy(
+        &self,
+        store: &dyn Store,
+        operations: &[StoreOperation<'_>],
+        bytes: usize,
+    ) -> Result<Option<Share>, Failure> {
+        let has_condition = || operations.iter().any(|each| each.condition != Condition::None);
+        let may_be_copied = bytes > READ_BYTES_MAX && has_condition() && store.workers().is_some();
+        may_be_copied.then(|| self.take_copy(bytes)).transpose()
+    }
+
+    /// Takes the memory of a copy of a body of `bytes`. The connection's memory for the body ends
+    /// with the connection, the copy may not.
+    fn take_copy(&self, bytes: usize) -> Result<Share, Failure> {
+        let bytes_max = self.memory.bytes_max();
+        // The connection holds the body while it is copied.
+        if bytes.saturating_mul(2).saturating_add(LEASE_BYTES) > bytes_max {
+            let line = format!(
+                "the body has {bytes} bytes and takes twice as many of `request-memory`, which is \
+                 {bytes_max} bytes: send less at once, or raise the setting"
+            );
+            return Err(Failure::Refused(413, line.into()));
+        }
+        let mut memory = self.memory.share(usize::MAX);
+        memory.take(bytes).map_err(|over| Failure::Busy(over.to_string().into()))?;
+        Ok(memory)
     }
 
     /// Hands a batch to a worker, which parses and writes it: parsing it here would block the event
@@ -191,28 +229,17 @@ impl EntityApi {
         let (table, store) = self.place_of(request)?;
         let store = store.unwrap_or_else(|| Arc::clone(&self.store));
         let acknowledgement = self.acknowledgement(request)?;
-        let (bytes, bytes_max) = (request.body.len(), self.memory.bytes_max());
-        // The connection holds the body while it is copied.
-        if bytes.saturating_mul(2).saturating_add(LEASE_BYTES) > bytes_max {
-            let line = format!(
-                "the batch has {bytes} bytes and takes twice as many of `request-memory`, which \
-                 is {bytes_max} bytes: divide the batch, or raise the setting"
-            );
-            return Err(Failure::Refused(413, line.into()));
-        }
+        let memory = self.take_copy(request.body.len())?;
         let Some(place) = self.store.workers().and_then(Workers::reserve) else {
             let line = "too many large batches wait: try again in a moment";
             return Err(Failure::Busy(line.into()));
         };
-        // The connection's memory for the body ends with the connection, this copy may not.
-        let mut memory = self.memory.share(usize::MAX);
-        memory.take(bytes).map_err(|over| Failure::Busy(over.to_string().into()))?;
         let (body, clock) = (request.body.to_vec(), timeline.clock());
         Ok(Answer::pending(move |completer| {
             place.run(move || {
                 let started = clock.now();
                 let complete = move |made: DeferredReply| {
-                    completer.complete(LoopMessage::Made(made.started_at(started)));
+                    completer.complete(LoopMessage::Made(Box::new(made.started_at(started))));
                 };
                 let entries = match batch::parse(&body) {
                     Ok(entries) => entries,
@@ -229,7 +256,7 @@ impl EntityApi {
                 };
                 match store.write(table, &operations, acknowledgement, &mut Timeline::off()) {
                     StoreAnswer::Now(result) => done(DeliveredAnswer::new(result, Vec::new())),
-                    StoreAnswer::Later(pending) => pending.when_ready(done),
+                    StoreAnswer::Later(pending) => pending.begin_here(done),
                 }
             });
         }))
@@ -287,7 +314,7 @@ fn reply_to<T: 'static>(
         }
         StoreAnswer::Later(pending) => Ok(Answer::pending(|completer| {
             pending.when_ready(|arrival| {
-                completer.complete(LoopMessage::Made(DeferredReply::by(arrival, make)))
+                completer.complete(LoopMessage::Made(Box::new(DeferredReply::by(arrival, make))))
             });
         })),
     }

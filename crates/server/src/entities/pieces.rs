@@ -169,7 +169,7 @@ impl RangeWalk<'_> {
                 let first =
                     DeliveredAnswer::new(walk.first_piece(&log, ReadMode::MayBlock), Vec::new());
                 let made = DeferredReply::by(first, |first| first.reply(makers, reminder, clock));
-                completer.complete(LoopMessage::Made(made.started_at(started)));
+                completer.complete(LoopMessage::Made(Box::new(made.started_at(started))));
             });
         }))
     }
@@ -296,7 +296,7 @@ impl BodySource for Pieces {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
     use pellucid_store::{Head, Object, Value};
 
@@ -372,11 +372,13 @@ mod tests {
 
     const LARGE_BYTES: usize = 1 << 20;
 
-    /// An endless scan of large values in memory of their own.
-    struct LargeScan;
+    /// An endless scan of large values in memory of their own. It notes the memory that requests
+    /// hold when it is asked for the next one.
+    struct LargeScan(Budget, Arc<AtomicUsize>);
 
     impl Scan for LargeScan {
         fn next(&mut self) -> StoreResult<Option<(&[u8], Object)>> {
+            self.1.store(self.0.used_bytes(), Ordering::Relaxed);
             let value = Value::Owned(vec![0; LARGE_BYTES]);
             let head = Head { sequence: 1, written_at_ms: 1, value_length: LARGE_BYTES as u64 };
             Ok(Some((b"k", Object { head, value })))
@@ -387,12 +389,15 @@ mod tests {
         }
     }
 
-    /// Regression: the values that ranges held for slow clients counted nowhere.
+    /// Regression: the values that ranges held for slow clients counted nowhere. Later, others
+    /// could take the memory of a range between two of its values, and it was cut short.
     #[test]
     fn a_large_value_counts_in_the_memory_of_requests_while_it_is_sent() {
         let (memory, log) = (Budget::new(LARGE_BYTES + LARGE_BYTES / 2), Log::new(|_| {}));
+        let between_bytes = Arc::new(AtomicUsize::new(0));
         let body = || {
-            let entries = StoreEntries::Range(Box::new(LargeScan));
+            let scan = LargeScan(memory.clone(), Arc::clone(&between_bytes));
+            let entries = StoreEntries::Range(Box::new(scan));
             RangeBody::new(entries, Form::Plain, 2, &memory, &log)
         };
         let (mut first, mut second, mut out) = (body(), body(), Vec::new());
@@ -400,6 +405,8 @@ mod tests {
         assert!(memory.used_bytes() >= LARGE_BYTES);
         assert!(matches!(second.try_fill(&mut out), Err(StoreError::Busy(_))));
         while first.fill(&mut out) == FillResult::More {}
+        assert!(between_bytes.load(Ordering::Relaxed) >= LARGE_BYTES);
+        drop(first);
         assert!(memory.used_bytes() < LARGE_BYTES, "both values are sent");
         assert!(matches!(second.try_fill(&mut out), Ok(FillResult::More)));
     }

@@ -130,7 +130,8 @@ pub(crate) struct RangeBody<E> {
     /// The entry whose value is being written. Large values are written in pieces, so that a stream
     /// holds little memory.
     open: Option<OpenEntry>,
-    /// The memory of a large value that is being written.
+    /// The memory of a large value that is being written. It is kept for the next one: if other
+    /// ranges took it in between, this one would be cut short.
     memory: Share,
     log: Log,
 }
@@ -169,7 +170,6 @@ impl<E: Entries> RangeBody<E> {
                         write_end(out, self.entries.read_ns());
                     }
                     self.open = None;
-                    self.memory.give_back(usize::MAX);
                 }
                 continue;
             }
@@ -193,11 +193,7 @@ impl<E: Entries> RangeBody<E> {
             match found {
                 None => write_end(out, self.entries.read_ns()),
                 Some(object) => {
-                    let held_bytes = object.value.held_bytes();
-                    if held_bytes > READ_BYTES_MAX {
-                        let taken = self.memory.take(held_bytes);
-                        taken.map_err(|over| StoreError::Busy(over.to_string()))?;
-                    }
+                    self.hold(object.value.held_bytes())?;
                     let expires_at_ms = self.entries.expires_at_ms();
                     self.open = Some(OpenEntry { object, expires_at_ms, sent: 0 });
                 }
@@ -205,6 +201,15 @@ impl<E: Entries> RangeBody<E> {
             self.left -= 1;
         }
         Ok(FillResult::More)
+    }
+
+    /// Holds the memory of a value, in place of that of the value before.
+    fn hold(&mut self, value_bytes: usize) -> StoreResult<()> {
+        let bytes = if value_bytes > READ_BYTES_MAX { value_bytes } else { 0 };
+        let held_bytes = self.memory.held_bytes();
+        self.memory.give_back(held_bytes.saturating_sub(bytes));
+        let taken = self.memory.take(bytes.saturating_sub(held_bytes));
+        taken.map_err(|over| StoreError::Busy(over.to_string()))
     }
 
     /// Releases what can be found again, before the client may pause.

@@ -482,33 +482,48 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
 /// The status and the queue time of an answer that was made on its event loop.
 const HERE: (u16, Option<&str>) = (200, Some("0.000000"));
 
-/// Regression: the copy of a batch that waits for a worker was in no budget, so that clients that
-/// went away left copies behind without a limit.
+/// Regression: the copy of a batch, or of a write with a condition, that waits for a worker was in
+/// no budget, so that clients that went away left copies behind without a limit.
 #[test]
-fn the_copy_of_a_batch_counts_until_a_worker_has_written_it() {
-    let (store, server) = start_with_store(EngineOptions::default());
-    let mut client = server.client();
-    let gate = Arc::new(Mutex::new(()));
-    let held = gate.lock().unwrap();
-    let mut places: Vec<_> = std::iter::from_fn(|| store.workers().unwrap().reserve()).collect();
-    // One place is for the batch. Each worker takes one of the others before.
-    places.pop();
-    for place in places {
-        let gate = Arc::clone(&gate);
-        place.run(move || drop(gate.lock()));
+fn the_copy_of_a_write_counts_until_a_worker_has_written_it() {
+    let (folder, hand_over) = (Arc::new(TempDir::new().unwrap()), HandOverPolicy::Always);
+    let embedded = EmbeddedOptions { hand_over, ..EmbeddedOptions::default() };
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(folder.path(), embedded).unwrap());
+    let server = start_on_store(Arc::clone(&store), folder, |_| {});
+    let batch = |condition: &str, bytes: usize| {
+        let value = "dnZ2".repeat(bytes / 4);
+        let line = format!(r#"{{"op":"put","key":"YQ==",{condition}"value":"{value}"}}"#);
+        (request("POST", "/v0/batch", &[], line.as_bytes()), bytes as f64)
+    };
+    let put = |bytes: usize| {
+        let ask = request("PUT", &entity("a"), &[("If-Match", "*")], &vec![b'v'; bytes]);
+        (ask, bytes as f64)
+    };
+    let conditional = batch(r#""if_match":"*","#, 200 << 10);
+    for (ask, bytes) in [batch("", 1 << 20), conditional, put(1 << 20)] {
+        let mut client = server.client();
+        let gate = Arc::new(Mutex::new(()));
+        let held = gate.lock().unwrap();
+        let mut places: Vec<_> =
+            std::iter::from_fn(|| store.workers().unwrap().reserve()).collect();
+        // One place is for the write. Each worker takes one of the others before.
+        places.pop();
+        for place in places {
+            let gate = Arc::clone(&gate);
+            place.run(move || drop(gate.lock()));
+        }
+        let memory = "pellucid_request_memory_bytes";
+        let mut gone = server.client();
+        gone.send(&request("GET", "/v0/status", &[], b""));
+        gone.socket.peek(&mut [0]).unwrap();
+        gone.send(&ask);
+        wait_until(|| client.figure(memory), |held| *held >= 2.0 * bytes);
+        // As it has not read the first answer, this resets the connection.
+        drop(gone);
+        wait_until(|| client.figure("pellucid_connections_open"), |open| *open <= 1.0);
+        assert!(client.figure(memory) >= bytes, "the copy is still there");
+        drop(held);
+        wait_until(|| client.figure(memory), |held| *held == 0.0);
+        client.get(&entity("a")).having(200);
     }
-    let body = format!(r#"{{"op":"put","key":"YQ==","value":"{}"}}"#, "dnZ2".repeat(256 << 10));
-    let (bytes, memory) = (body.len() as f64, "pellucid_request_memory_bytes");
-    let mut gone = server.client();
-    gone.send(&request("GET", "/v0/status", &[], b""));
-    gone.socket.peek(&mut [0]).unwrap();
-    gone.send(&request("POST", "/v0/batch", &[], body.as_bytes()));
-    wait_until(|| client.figure(memory), |held| *held >= 2.0 * bytes);
-    // As it has not read the first answer, this resets the connection.
-    drop(gone);
-    wait_until(|| client.figure("pellucid_connections_open"), |open| *open <= 1.0);
-    assert!(client.figure(memory) >= bytes, "the copy of the batch is still there");
-    drop(held);
-    wait_until(|| client.figure(memory), |held| *held == 0.0);
-    client.get(&entity("a")).having(200);
 }

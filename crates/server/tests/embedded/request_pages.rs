@@ -90,7 +90,7 @@ fn requests_under_way_are_shown_with_phase_and_age() {
     assert_eq!((&get["phase"], &get["place"]), (&"encode".into(), &"away".into()));
     assert_eq!(get["waits_for"]["kind"], "client");
     let own = requests.iter().find(|of| of["operation"] == "admin").unwrap();
-    // Its `place` varies: the helper may make the page before the event loop has noted `away`.
+    // Its `place` varies: the page may be made before the event loop has noted `away`.
     assert_eq!(own["phase"], "execute");
     assert!(number(get, "age_ns") > number(own, "age_ns"), "the oldest come first");
     drop(slow);
