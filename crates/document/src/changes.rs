@@ -226,6 +226,11 @@ impl Changes {
     ) -> Result<()> {
         let is_local = self.storage.store().local().is_some();
         let Some(snapshot) = self.snapshot.as_ref().filter(|_| is_local) else { return Ok(()) };
+        // Most queries have no other writer beside them. Zero is unknown.
+        let newest = self.storage.newest_sequence();
+        if newest != 0 && newest <= snapshot.sequence() {
+            return Ok(());
+        }
         let is_own = self.changed(store_key).is_some();
         if !is_own && snapshot.get(self.storage.table(), store_key, timeline)?.is_some() {
             return Err(DocumentError::write_conflict());

@@ -55,7 +55,6 @@ pub struct CollectionDefinition {
     /// The newest sequence number of the store's changes before it was created, or last truncated
     /// or renamed. A follower that has seen no later one does not know of that. Zero if the store
     /// tells none.
-    #[serde(default)]
     pub emptied_at: u64,
 }
 
@@ -90,10 +89,9 @@ pub enum IndexKind {
 }
 
 /// The state of an index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexState {
     /// It is complete, and queries may use it.
-    #[default]
     Ready,
     /// It is being filled: writers maintain it, and queries do not use it. If it is in this state
     /// when the store is opened, its build was interrupted, and it is removed.
@@ -121,7 +119,6 @@ pub struct IndexDefinition {
     /// Seconds after the time in the field until a document is removed.
     pub expire_after_seconds: Option<f64>,
     /// Its state.
-    #[serde(default)]
     pub state: IndexState,
 }
 

@@ -17,7 +17,7 @@ use crate::changes::{CHANGE_BYTES, TRANSACTION_BYTES_MAX};
 use crate::collection::Collection;
 use crate::documents::Documents;
 use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
-use crate::transaction::{Transaction, WriteOptions};
+use crate::transaction::{Rewrite, Transaction, WriteOptions};
 
 /// The number of documents at which a batch is written.
 const DOCUMENTS_AT_ONCE: usize = 2_000;
@@ -546,13 +546,13 @@ impl Import<'_> {
         let (Some(key), ErrorNumber::UNIQUE_CONSTRAINT) = (key, error.number) else {
             return ImportOutcome::Refused(error);
         };
-        let written = match self.options.on_duplicate {
+        let rewrite = match self.options.on_duplicate {
             Overwrite::Conflict => return ImportOutcome::Refused(error),
             Overwrite::Ignore => return ImportOutcome::Ignored,
-            Overwrite::Update => transaction.update(collection, key, object, &options, timeline),
-            Overwrite::Replace => transaction.replace(collection, key, object, &options, timeline),
+            Overwrite::Update => Rewrite::Update,
+            Overwrite::Replace => Rewrite::Replace,
         };
-        match written {
+        match transaction.rewrite(collection, key, object, rewrite, &options, timeline) {
             Ok(_) => ImportOutcome::Updated,
             // The key is new: the insertion violated another unique index.
             Err(absent) if absent.number == ErrorNumber::DOCUMENT_NOT_FOUND => {

@@ -73,4 +73,6 @@ pub use retry_backoff::RetryBackoff;
 pub use revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
 pub use storage::TABLE;
 pub use stored_document::{document_of, reveal};
-pub use transaction::{DocumentOutcome, PreviousDocument, Transaction, Version, WriteOptions};
+pub use transaction::{
+    DocumentOutcome, PreviousDocument, Rewrite, Transaction, Version, WriteOptions,
+};

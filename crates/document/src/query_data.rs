@@ -217,7 +217,7 @@ impl QueryData {
         self.found(id, |_, shape| Arc::clone(shape))
     }
 
-    /// Scans the documents between two keys of the store.
+    /// Scans the documents between two bounds, which may be longer than a key of the store.
     fn documents_between(
         &self,
         shape: Arc<CollectionSchema>,
@@ -225,7 +225,7 @@ impl QueryData {
         high: Option<&[u8]>,
         reverse: bool,
     ) -> Result<Box<dyn AqlScan>, QueryError> {
-        let range = Range { start: low, end: high, reverse };
+        let range = Range { start: cut(low), end: high.map(cut), reverse };
         let scan = self.snapshot()?.scan(self.table(), range).map_err(store_error)?;
         let tally = self.tally.clone();
         Ok(Box::new(DocumentScan { shape, scan, tally, bytes: Vec::new() }))
@@ -456,6 +456,12 @@ fn index_of<'a>(
     indexes
         .find(|index| index.definition.id == request.index)
         .ok_or_else(|| QueryError::new(1212, "an index of the query's plan is gone: try again"))
+}
+
+/// The beginning of a bound, which is no longer than a key of the store. The keys of documents are
+/// shorter, so that each is on the same side of it as of the whole bound.
+fn cut(bound: &[u8]) -> &[u8] {
+    &bound[..bound.len().min(KEY_LENGTH_MAX)]
 }
 
 /// True for values that sort above all strings.

@@ -13,7 +13,7 @@ use crate::commit::CommitSequences;
 use crate::database::Database;
 use crate::error::{DocumentError, ErrorNumber};
 use crate::stored_document::reveal_into;
-use crate::transaction::{DocumentOutcome, Transaction, Version, WriteOptions};
+use crate::transaction::{DocumentOutcome, Rewrite, Transaction, Version, WriteOptions};
 
 pub(crate) struct QueryWrites {
     database: Arc<Database>,
@@ -55,8 +55,12 @@ impl QueryWrites {
         let timeline = &mut timeline;
         let outcome = match write.kind {
             WriteKind::Insert => transaction.insert(&collection, body()?, &how, timeline)?,
-            WriteKind::Update => transaction.update(&collection, key, body()?, &how, timeline)?,
-            WriteKind::Replace => transaction.replace(&collection, key, body()?, &how, timeline)?,
+            WriteKind::Update => {
+                transaction.rewrite(&collection, key, body()?, Rewrite::Update, &how, timeline)?
+            }
+            WriteKind::Replace => {
+                transaction.rewrite(&collection, key, body()?, Rewrite::Replace, &how, timeline)?
+            }
             WriteKind::Remove => transaction.remove(&collection, key, &how, timeline)?,
         };
         let held_bytes = transaction.changes().held_bytes() - held_before;

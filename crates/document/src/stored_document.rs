@@ -119,7 +119,7 @@ pub(crate) fn merge(
     builder.end();
     builder.finish().map_err(|over| {
         let number = match over {
-            LimitError::Depth { .. } => ErrorNumber::TOO_MUCH_NESTING,
+            LimitError::Depth => ErrorNumber::TOO_MUCH_NESTING,
             LimitError::Size => ErrorNumber::DOCUMENT_TOO_LARGE,
         };
         DocumentError::new(number, format!("{over}: {}{key}", shape.id_prefix))

@@ -34,6 +34,15 @@ pub struct WriteOptions<'a> {
     pub wants_old: bool,
 }
 
+/// The effect of a body on the stored document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewrite {
+    /// It replaces the document.
+    Replace,
+    /// It is merged into the document.
+    Update,
+}
+
 /// The source of a document's revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -264,41 +273,15 @@ impl Transaction {
             }
         };
         check_expected(key, before.version, options.expected)?;
-        self.rewrite(part, key, body, before, rewrite, options, timeline)
+        self.put_rewritten(part, key, body, before, rewrite, options, timeline)
     }
 
-    /// Replaces the document of this key by `body`.
+    /// Replaces the document of this key by `body`, or merges `body` into it.
     ///
     /// # Errors
     /// 1202 if there is none, 1200 if it has another revision, and those of
     /// [`Transaction::insert`].
-    pub fn replace(
-        &mut self,
-        collection: &Arc<Collection>,
-        key: &str,
-        body: ObjectRef<'_>,
-        options: &WriteOptions<'_>,
-        timeline: &mut Timeline,
-    ) -> Result<DocumentOutcome> {
-        self.rewrite_there(collection, key, body, Rewrite::Replace, options, timeline)
-    }
-
-    /// Merges `body` into the document of this key.
-    ///
-    /// # Errors
-    /// Those of [`Transaction::replace`].
-    pub fn update(
-        &mut self,
-        collection: &Arc<Collection>,
-        key: &str,
-        body: ObjectRef<'_>,
-        options: &WriteOptions<'_>,
-        timeline: &mut Timeline,
-    ) -> Result<DocumentOutcome> {
-        self.rewrite_there(collection, key, body, Rewrite::Update, options, timeline)
-    }
-
-    fn rewrite_there(
+    pub fn rewrite(
         &mut self,
         collection: &Arc<Collection>,
         key: &str,
@@ -313,11 +296,11 @@ impl Transaction {
         let needs_value =
             rewrite == Rewrite::Update || options.wants_old || !shape.indexes.is_empty();
         let before = self.there(key, &store_key, needs_value, options.expected, timeline)?;
-        self.rewrite(part, key, body, before, rewrite, options, timeline)
+        self.put_rewritten(part, key, body, before, rewrite, options, timeline)
     }
 
     #[allow(clippy::too_many_arguments, reason = "the new body, the old document and the options")]
-    fn rewrite(
+    fn put_rewritten(
         &mut self,
         part: usize,
         key: &str,
@@ -492,12 +475,6 @@ impl Transaction {
             Version::Change(change) => self.changes.value(change),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rewrite {
-    Replace,
-    Update,
 }
 
 /// A new entry.

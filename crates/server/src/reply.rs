@@ -14,7 +14,7 @@ use pellucid_store::{Head, Object, StoreError, Value, WriteOutcome};
 use serde_json::json;
 
 use crate::log::Log;
-use crate::timing::add_server_timing;
+use crate::timing::{add_server_timing, write_fraction};
 
 /// The largest body that is copied into the output behind its headers. A larger one is streamed
 /// from where it lies, so that the connection never holds a copy of it.
@@ -253,12 +253,8 @@ impl DriverSettings {
             true => timeline.clock().nanoseconds(timeline.phase_ticks(Phase::Queue)),
             false => self.queued_ns,
         };
-        response.header_with("X-Arango-Queue-Time-Seconds", |out| match queued_ns {
-            0 => out.extend_from_slice(b"0.000000"),
-            waited_ns => {
-                let seconds = waited_ns as f64 / 1e9;
-                out.extend_from_slice(format!("{seconds:.6}").as_bytes());
-            }
+        response.header_with("X-Arango-Queue-Time-Seconds", |out| {
+            write_fraction(out, (queued_ns + 500) / 1_000, 6);
         });
     }
 }

@@ -29,7 +29,7 @@ use pellucid_thread::{Mutex, PeriodicThread};
 use crate::access::{
     Accounts, Authentication, Identity, Secret, Sites, Verifier, host_of, machine_names, warn_of,
 };
-use crate::admin::AdminApi;
+use crate::admin::{AdminApi, PAGES_MAX};
 use crate::answer::LoopMessage;
 use crate::certificates::CertificateWatch;
 use crate::changes::ChangesApi;
@@ -44,7 +44,6 @@ use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{ENTITIES, names_for};
 use crate::observer::{Observer, ReportFigures};
-use crate::page_worker::PageWorker;
 use crate::places::Places;
 use crate::profiles::Profiles;
 use crate::reporter::{RequestReporter, TraceCollector, TraceRegistry};
@@ -373,7 +372,7 @@ struct SharedComponents {
     documents: Arc<DocumentApi>,
     observer: Arc<Observer>,
     cluster: Option<Arc<Cluster>>,
-    helper: PageWorker,
+    pages: Places,
     profiles: Profiles,
     full_merge: Places,
     openapi: Arc<serde_json::Value>,
@@ -443,7 +442,7 @@ impl SharedComponents {
             }),
             documents,
             cluster,
-            helper: PageWorker::start().map_err(ServerError::Run)?,
+            pages: Places::new(PAGES_MAX),
             profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
             full_merge: Places::new(1),
             openapi,
@@ -464,7 +463,7 @@ impl SharedComponents {
                 cursors: Arc::clone(self.documents.cursors()),
                 memory: self.documents.memory().clone(),
                 cluster: self.cluster.clone(),
-                helper: self.helper.clone(),
+                pages: self.pages.clone(),
                 profiles: self.profiles.clone(),
                 full_merge: self.full_merge.clone(),
                 gauge,

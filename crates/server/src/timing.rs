@@ -3,7 +3,7 @@
 
 use pellucid_account::{Names, PHASES, Part, Phase, Stamp, Timeline, TransportPart};
 use pellucid_clock::SharedReading;
-use pellucid_http::{Exchange, Request, Response};
+use pellucid_http::{Exchange, Request, Response, write_decimal};
 use pellucid_thread::set_operation;
 
 use crate::names::{NAMES, Operation, Outcome};
@@ -28,8 +28,7 @@ pub(crate) fn end_execution(timeline: &mut Timeline) {
 
 /// Returns true if the client asks for the timeline of its request: `Prefer: timing` (RFC 7240).
 pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
-    request.headers.iter().any(|header| header.name.len() == 6)
-        && request.header_has("prefer", "timing")
+    request.header_has("prefer", "timing")
 }
 
 /// Adds the header `Server-Timing`, if the client asked for it. It has the phases so far in
@@ -83,9 +82,20 @@ fn write_part(out: &mut Vec<u8>, name: &str, duration_ns: u64) {
 }
 
 fn write_metric(out: &mut Vec<u8>, name: &str, duration_ns: u64) {
-    let duration_us = (duration_ns + 500) / 1_000;
-    let (whole, decimals) = (duration_us / 1_000, duration_us % 1_000);
-    out.extend_from_slice(format!("{name};dur={whole}.{decimals:03}, ").as_bytes());
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b";dur=");
+    write_fraction(out, (duration_ns + 500) / 1_000, 3);
+    out.extend_from_slice(b", ");
+}
+
+/// Writes `value` with its last `decimals` digits behind the decimal point.
+pub(crate) fn write_fraction(out: &mut Vec<u8>, value: u64, decimals: u32) {
+    let one = 10_u64.pow(decimals);
+    write_decimal(out, value / one);
+    let point = out.len();
+    // A leading one, replaced by the point, keeps the zeros behind it.
+    write_decimal(out, one + value % one);
+    out[point] = b'.';
 }
 
 #[cfg(test)]
@@ -102,5 +112,20 @@ mod tests {
         assert_eq!(text(0), "execute;dur=0.000, ");
         assert_eq!(text(1_499), "execute;dur=0.001, ");
         assert_eq!(text(12_345_678), "execute;dur=12.346, ");
+    }
+
+    #[test]
+    fn fractions_have_all_their_zeros() {
+        for (value, decimals, expected) in [
+            (0, 6, "0.000000"),
+            (1_500_000, 6, "1.500000"),
+            (7, 9, "0.000000007"),
+            (1_000_000_042, 9, "1.000000042"),
+            (u64::MAX, 9, "18446744073.709551615"),
+        ] {
+            let mut out = b"seconds ".to_vec();
+            write_fraction(&mut out, value, decimals);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("seconds {expected}"));
+        }
     }
 }

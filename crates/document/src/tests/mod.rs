@@ -29,8 +29,8 @@ use crate::definition::{CollectionDefinition, IndexKind, IndexState};
 use crate::layout::{FIELDS_KEPT_BYTES, index_prefix};
 use crate::{
     Collection, Database, Documents, ErrorNumber, ImportForm, ImportOptions, IndexDefinition,
-    Overwrite, Result, TABLE, Transaction, WriteOptions, attempt, attempt_to_end, create_index,
-    for_each, import, lookup_prefix,
+    Overwrite, Result, Rewrite, TABLE, Transaction, WriteOptions, attempt, attempt_to_end,
+    create_index, for_each, import, lookup_prefix,
 };
 
 const COLLECTION: &str = "c";
@@ -152,11 +152,10 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
             let object = || packed::open(&body).ok().and_then(Ref::as_object).unwrap();
             match step {
                 Step::Insert(..) => transaction.insert(collection, object(), &options, timeline),
-                Step::Update(key, _) => {
-                    transaction.update(collection, key, object(), &options, timeline)
-                }
-                Step::Replace(key, _) => {
-                    transaction.replace(collection, key, object(), &options, timeline)
+                Step::Update(key, _) | Step::Replace(key, _) => {
+                    let is_update = matches!(step, Step::Update(..));
+                    let rewrite = if is_update { Rewrite::Update } else { Rewrite::Replace };
+                    transaction.rewrite(collection, key, object(), rewrite, &options, timeline)
                 }
                 Step::Remove(key) => transaction.remove(collection, key, &options, timeline),
                 Step::Import(_) => unreachable!("it is done above"),
@@ -576,7 +575,8 @@ fn only_a_conflict_of_a_generated_key_makes_numbers_looked_up() {
     let body = packed::open(&body).ok().and_then(Ref::as_object).unwrap();
     let mut transaction = Transaction::begin(&documents);
     transaction.insert(&collection, body, &options, &mut timeline).unwrap();
-    transaction.update(&collection, "one", body, &options, &mut timeline).unwrap();
+    let rewrite = Rewrite::Update;
+    transaction.rewrite(&collection, "one", body, rewrite, &options, &mut timeline).unwrap();
     let update = Step::Update("one".to_owned(), serde_json::json!({ "a": 2 }));
     apply(&documents, &collection, &update).unwrap();
     let refused = transaction.commit(Acknowledgement::Os, &mut timeline).wait();

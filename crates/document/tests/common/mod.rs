@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_document::{
     Collection, CollectionDefinition, CollectionKind, Database, DocumentOutcome, Documents,
-    IndexDefinition, Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of,
-    lookup_prefix,
+    IndexDefinition, Result, Rewrite, TABLE, Transaction, WriteOptions, attempt_to_end,
+    document_of, lookup_prefix,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_store::{Acknowledgement, HandOverPolicy};
@@ -99,7 +99,7 @@ impl TestFixture {
         let body = packed::open(&document).unwrap().as_object().unwrap();
         let options = WriteOptions::default();
         let made = self.write(|transaction, timeline| {
-            transaction.update(collection, key, body, &options, timeline)
+            transaction.rewrite(collection, key, body, Rewrite::Update, &options, timeline)
         });
         made.map(drop)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use hmac::Mac;
 use pellucid_thread::Mutex;
 use subtle::ConstantTimeEq;
 
@@ -48,7 +49,7 @@ pub(crate) enum Verdict {
 struct State {
     by_name: HashMap<String, Arc<AccountRecord>>,
     by_token: HashMap<String, (Arc<AccountRecord>, TokenRecord)>,
-    jwt_secret: Vec<u8>,
+    jwt_key: jwt::Key,
     /// The number of the secret: how often it has changed in this process.
     secret_number: u64,
     verified: ArcSwap<VerificationCache>,
@@ -60,8 +61,8 @@ pub(crate) struct Accounts {
     authentication: Authentication,
     is_enforced: AtomicBool,
     jwt_secret: Option<Secret>,
-    /// The secret that signs web tokens while the server is open. No server accepts such a token.
-    open_secret: [u8; 32],
+    /// The key that signs web tokens while the server is open. No server accepts such a token.
+    open_key: jwt::Key,
     state: ArcSwap<State>,
     /// True if the file existed and could not be read, until the next read that succeeds.
     is_doubtful: AtomicBool,
@@ -88,7 +89,7 @@ impl Accounts {
             is_enforced: AtomicBool::new(is_enforced(authentication, &state)),
             authentication,
             jwt_secret,
-            open_secret: token::random()?,
+            open_key: jwt::key_of(&token::random::<32>()?),
             state: ArcSwap::from_pointee(state),
             is_doubtful: AtomicBool::new(false),
             read: Mutex::new(read),
@@ -156,8 +157,8 @@ impl Accounts {
     /// token that no server accepts: another server with accounts may have the same secret.
     pub(crate) fn sign(&self, name: &str, now_unix_seconds: u64) -> String {
         match self.is_enforced() {
-            true => jwt::sign(&self.state.load().jwt_secret, name, now_unix_seconds),
-            false => jwt::sign(&self.open_secret, name, now_unix_seconds),
+            true => jwt::sign(&self.state.load().jwt_key, name, now_unix_seconds),
+            false => jwt::sign(&self.open_key, name, now_unix_seconds),
         }
     }
 
@@ -222,8 +223,9 @@ impl Accounts {
         let list = list?;
         let mut state = State::new(&list, self.jwt_secret.as_ref());
         let before = self.state.load();
-        let is_new = before.jwt_secret != state.jwt_secret;
-        state.secret_number = before.secret_number + u64::from(is_new);
+        // The same secret signs an empty text in the same way.
+        let [was, is] = [&before.jwt_key, &state.jwt_key].map(|key| key.clone().finalize());
+        state.secret_number = before.secret_number + u64::from(was != is);
         // Only after the file was read: otherwise an error, such as a lack of descriptors, would
         // hide the change for ever.
         *read = stamp;
@@ -250,7 +252,7 @@ impl State {
         let mut state = State {
             by_name: HashMap::new(),
             by_token: HashMap::new(),
-            jwt_secret: jwt_secret.map_or(list.jwt_secret.as_bytes(), Secret::bytes).to_vec(),
+            jwt_key: jwt::key_of(jwt_secret.map_or(list.jwt_secret.as_bytes(), Secret::bytes)),
             secret_number: 0,
             verified: ArcSwap::default(),
         };
@@ -284,7 +286,7 @@ impl State {
             until: until.map_or(u64::MAX, |until| until.ceil() as u64),
             secret: self.secret_number,
         };
-        match jwt::verify(&self.jwt_secret, token, now_unix_seconds) {
+        match jwt::verify(&self.jwt_key, token, now_unix_seconds) {
             Some(Subject::Account { name, issued_at, until }) => {
                 match self.account(&name, Proof::WebToken(shown(until))) {
                     // A token without a time of issue was made by a holder of the secret.
@@ -605,13 +607,15 @@ mod tests {
             Verdict::Denied | Verdict::Slow => panic!("the token is good"),
         };
         let claims = format!(r#"{{"iss":"arangodb","server_id":"tests","exp":{}}}"#, now + 9);
-        let token = jwt::signed_with(&accounts.state.load().jwt_secret, &claims);
+        let token = jwt::signed_with(&accounts.state.load().jwt_key, &claims);
         let superuser = known(format!("Bearer {token}").as_bytes());
         let ada = known(&web(&accounts, "ada", now));
         let goes_on = |identity: &Identity, at: u64| accounts.again(identity, at).is_some();
         assert!(goes_on(&superuser, now + 8) && !goes_on(&superuser, now + 9));
         assert!(goes_on(&ada, now + jwt::LIFETIME_SECONDS - 1));
         assert!(!goes_on(&ada, now + jwt::LIFETIME_SECONDS));
+        accounts.change(|list| list.account("ada")?.add_token("ci", None, 0)).unwrap();
+        assert!(goes_on(&superuser, now) && goes_on(&ada, now), "the secret is the same");
         let other = |list: &mut AccountList| {
             list.jwt_secret = "another secret".repeat(4);
             Ok(())

@@ -20,17 +20,16 @@ const REMEMBERED_MAX: usize = 4_096;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Digest([u8; 32]);
 
-/// The key of the hashes, random for each process.
-pub(crate) struct Key([u8; 32]);
+/// The key of the hashes, random for each process, as an HMAC that has taken in nothing else yet.
+pub(crate) struct Key(Hmac<Sha256>);
 
 impl Key {
     pub(crate) fn random() -> Result<Key, AccessError> {
-        token::random().map(Key)
+        token::random::<64>().map(|bytes| Key(Hmac::new(&bytes.into())))
     }
 
     pub(crate) fn digest(&self, name: &str, password: &str) -> Digest {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        let mut mac = self.0.clone();
         // The length in front of the name makes sure that no two pairs have the same bytes.
         mac.update(&(name.len() as u64).to_le_bytes());
         mac.update(name.as_bytes());

@@ -23,23 +23,23 @@ pub(crate) fn slow_page(api: &AdminApi, request: &Request<'_>) -> HandlerResult 
     operation.as_deref().map_or(Ok(()), check_operation)?;
     let limit = limit.map_or(CROSSED_KEPT, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let observer = Arc::clone(&api.observer);
-    Ok(api.document(move || {
+    api.document(move || {
         let mut operations = observer.account.slow(limit);
         operations.retain(|slow| operation.as_deref().is_none_or(|name| name == slow.operation));
         let operations = operations.into_iter().map(|slow| described(&slow, &observer));
         let operations: Vec<Value> = operations.collect();
         let fields = json!({ "quantile": SLOW_QUANTILE, "operations": operations });
         account_document("pellucid.slow.v1", &observer, fields)
-    }))
+    })
 }
 
 /// `GET /_admin/requests`: the requests in progress.
 pub(crate) fn requests_page(api: &AdminApi, _: &Request<'_>) -> HandlerResult {
     let observer = Arc::clone(&api.observer);
-    Ok(api.document(move || {
+    api.document(move || {
         let fields = json!({ "requests": observer.account.in_flight() });
         account_document("pellucid.requests.v1", &observer, fields)
-    }))
+    })
 }
 
 /// `GET /_admin/interference`: how much likelier a request is slow while a background job runs.
@@ -53,7 +53,7 @@ pub(crate) fn interference_page(api: &AdminApi, request: &Request<'_>) -> Handle
         }
     };
     let observer = Arc::clone(&api.observer);
-    Ok(api.document(move || {
+    api.document(move || {
         let fields = json!({
             "quantile": SLOW_QUANTILE,
             "since": if since_start { "start" } else { "ten_minutes" },
@@ -62,7 +62,7 @@ pub(crate) fn interference_page(api: &AdminApi, request: &Request<'_>) -> Handle
             "operations": observer.account.interference(since_start),
         });
         account_document("pellucid.interference.v1", &observer, fields)
-    }))
+    })
 }
 
 /// The document of one operation, with the keys of its requests if they may be shown.

@@ -12,7 +12,7 @@ use pellucid_http::Request;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::AdminApi;
+use super::{AdminApi, made_page};
 use crate::answer::HandlerResult;
 use crate::query::number_within;
 use crate::reply::Reply;
@@ -38,7 +38,7 @@ pub(crate) fn trace_page(api: &AdminApi, request: &Request<'_>) -> HandlerResult
     let seconds = number("seconds", SECONDS_MAX)?.unwrap_or(SECONDS_DEFAULT);
     let requests = number("requests", REQUESTS_MAX)?.unwrap_or(REQUESTS_DEFAULT) as usize;
     let account = api.observer.account.clone();
-    Ok(api.helper.page(move || Reply::json(200, trace(&account, seconds, requests))))
+    made_page(&api.pages, move || Reply::json(200, trace(&account, seconds, requests)))
 }
 
 /// An event of a trace, with the members of Chrome's format.

@@ -197,7 +197,6 @@ impl DocumentApi {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Option<Completion> {
-        let store = self.documents.store();
         match call.route.runs {
             HandlerThread::OnWorker => None,
             HandlerThread::IfPlanned => {
@@ -213,14 +212,14 @@ impl DocumentApi {
                 Some(Completion::Reply(reply))
             }
             HandlerThread::IfSmall if !call.is_light() => None,
-            HandlerThread::IfSmall if !store.local().is_some_and(|local| local.is_in_memory()) => {
+            HandlerThread::IfSmall if !self.is_in_memory() => {
                 // A write cannot be repeated, so it is not tried here. A read may find its document
                 // in memory, even if other reads did not.
                 if !call.reads_document() {
                     return None;
                 }
                 let (before, mut completion) = (timeline.clone(), None);
-                let is_in_memory = store.local()?.all_in_memory(&mut |_| {
+                let is_in_memory = self.documents.store().local()?.all_in_memory(&mut |_| {
                     completion = self.try_answer(call, caller, timeline);
                     completion.is_some()
                 });
@@ -235,6 +234,11 @@ impl DocumentApi {
                 self.try_answer(call, caller, timeline)
             }
         }
+    }
+
+    /// True if the store answers from memory at present, and so writes on the calling thread.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.documents.store().local().is_some_and(|local| local.is_in_memory())
     }
 
     /// Answers a call; `None` if it would have to wait for the disk and may not.

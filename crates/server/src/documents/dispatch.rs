@@ -42,11 +42,19 @@ pub(crate) fn call(
             api.for_driver(reply, 0).into()
         }
         Some(Completion::OnCommit(pending, finish)) => {
+            // The store may have become slow meanwhile: a batch that it hands over can conflict.
+            if !api.is_in_memory()
+                && let Some(call) = worker_call(api, call, caller, exchange)
+            {
+                call.finish_after(pending, finish);
+                return Answer::Away;
+            }
             let (api, completer) = (Arc::clone(api), exchange.completer());
             pending.when_ready(move |arrival| {
                 let reply = api.for_driver(finish(arrival.result).reply, 0);
                 let times = DeliveredAnswer::new(Ok(()), arrival.parts);
-                completer.complete(LoopMessage::Made(DeferredReply::by(times, |()| reply)));
+                completer
+                    .complete(LoopMessage::Made(Box::new(DeferredReply::by(times, |()| reply))));
             });
             Answer::Away
         }
@@ -61,15 +69,25 @@ fn hand_over(
     exchange: &mut LoopExchange<'_>,
 ) -> Answer {
     let bytes = call.body.len();
-    let mut memory = api.memory().share(usize::MAX);
-    if memory.take(bytes).is_ok() {
-        let call = WorkerCall::of(call.into_owned(), memory, api, caller, exchange);
-        if api.pool().try_run(bytes, move |queued_ns| call.begin(queued_ns)) {
-            return Answer::Away;
-        }
+    if let Some(call) = worker_call(api, call, caller, exchange)
+        && api.pool().try_run(bytes, move |queued_ns| call.begin(queued_ns))
+    {
+        return Answer::Away;
     }
     let full = Reply::from(ErrorNumber::QUEUE_FULL).with_header("Retry-After", "1");
     api.for_driver(full, 0).into()
+}
+
+/// Makes a call that workers can execute; `None` if there is no memory for its body.
+fn worker_call(
+    api: &Arc<DocumentApi>,
+    call: Call<'_>,
+    caller: &Identity,
+    exchange: &mut LoopExchange<'_>,
+) -> Option<WorkerCall> {
+    let mut memory = api.memory().share(usize::MAX);
+    memory.take(call.body.len()).ok()?;
+    Some(WorkerCall::of(call.into_owned(), memory, api, caller, exchange))
 }
 
 /// Answers a request for a token. Its password is verified in the queue for passwords of all
@@ -95,8 +113,9 @@ pub(crate) fn log_in(
     let (of_caller, completer, user) = (Arc::clone(api), exchange.completer(), name.clone());
     let then = move |identity: Option<Identity>| {
         let reply = token_reply(of_caller.accounts(), &user, identity.is_some());
-        completer
-            .complete(LoopMessage::Made(DeferredReply::of(Ok(of_caller.for_driver(reply, 0)))));
+        completer.complete(LoopMessage::Made(Box::new(DeferredReply::of(Ok(
+            of_caller.for_driver(reply, 0)
+        )))));
     };
     match verifier.verify(name, password, exchange.address(), then) {
         Ok(()) => Answer::Away,

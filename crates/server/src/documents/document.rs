@@ -127,10 +127,10 @@ fn read(
         return Ok(None);
     }
     let (body, memory) = json_of(memory, call, &shape, &object)?;
-    let body = match is_head {
+    let (body, memory) = match is_head {
         // The store has no note of the length.
-        true => Body::Length(body.len() as u64),
-        false => Body::Value(StoreValue::Owned(body)),
+        true => (Body::Length(body.len() as u64), None),
+        false => (Body::Value(StoreValue::Owned(body)), memory),
     };
     let revision = revision_text(object.head.sequence);
     let reply = Reply { body, memory, ..Reply::json(200, vec![]) };

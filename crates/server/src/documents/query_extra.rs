@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json};
 
 use super::running_queries::stopwatch;
 use crate::access::Identity;
+use crate::timing::write_fraction;
 
 /// The bound (2^53) below which doubles hold all whole numbers exactly.
 const WHOLE_DOUBLE_MAX: f64 = 9_007_199_254_740_992.0;
@@ -181,7 +182,7 @@ fn push_extra(
     out.extend_from_slice(b",\"cursorsRearmed\":0,\"cacheHits\":0,\"cacheMisses\":0");
     push_field(b",\"filtered\":", stats.filtered, out);
     out.extend_from_slice(b",\"httpRequests\":0,\"executionTime\":");
-    push_seconds(*elapsed_ns, out);
+    write_fraction(out, *elapsed_ns, 9);
     push_field(b",\"peakMemoryUsage\":", stats.peak_memory_bytes as u64, out);
     out.extend_from_slice(b",\"intermediateCommits\":0");
     if let Some(count) = stats.full_count {
@@ -196,31 +197,5 @@ fn push_extra(
 fn push_members(members: &[(&str, Json)], out: &mut Vec<u8>) {
     for (name, value) in members {
         out.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
-    }
-}
-
-/// Appends seconds with nine digits behind the decimal point.
-fn push_seconds(elapsed_ns: u64, out: &mut Vec<u8>) {
-    json::write_number(Number::Uint(elapsed_ns / 1_000_000_000), out);
-    out.push(b'.');
-    // A leading one, removed afterwards, keeps the zeros behind it.
-    let begin = out.len();
-    json::write_number(Number::Uint(1_000_000_000 + elapsed_ns % 1_000_000_000), out);
-    out.remove(begin);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_have_all_their_zeros() {
-        for (ns, expected) in
-            [(0, "0.000000000"), (1_000_000_042, "1.000000042"), (7, "0.000000007")]
-        {
-            let mut out = Vec::new();
-            push_seconds(ns, &mut out);
-            assert_eq!(out, expected.as_bytes());
-        }
     }
 }

@@ -182,13 +182,16 @@ fn make_account(
     accounts.change(|list| list.add(record))
 }
 
-/// Removes all grants for a database that was dropped, so that they are none for a later one of its
+/// Removes all grants for a database that is gone, so that they are none for a later one of its
 /// name.
 ///
 /// # Errors
-/// If the accounts cannot be changed.
+/// If the accounts cannot be read or changed.
 pub(super) fn remove_grants(accounts: &Accounts, database: &str) -> Result<(), DocumentError> {
-    if !accounts.list().iter().any(|account| account.grants.has_of_database(database)) {
+    accounts.refresh().map_err(problem)?;
+    let has_grants = accounts.list().iter().any(|account| account.grants.has_of_database(database));
+    // In grants, an asterisk stands for all databases, which are not gone.
+    if database == "*" || !has_grants {
         return Ok(());
     }
     let removed = accounts.change(|list| {

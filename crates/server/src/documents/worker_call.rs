@@ -6,7 +6,7 @@ use pellucid_account::{Stamp, Timeline};
 use pellucid_budget::Share;
 use pellucid_document::{ATTEMPTS_MAX, ErrorNumber, RetryBackoff};
 use pellucid_http::Completer;
-use pellucid_store::{DeliveredAnswer, WriteOutcome};
+use pellucid_store::{DeferredAnswer, DeliveredAnswer, WriteOutcome};
 
 use super::api::DocumentApi;
 use super::call::Call;
@@ -78,16 +78,24 @@ impl WorkerCall {
                 self.timeline.stamp(Stamp::Executed);
                 self.complete(reply);
             }
-            // The thread is free until the store answers.
+            // The thread is free until the store answers, unless the write is its own work.
             Completion::OnCommit(pending, finish) => {
-                pending.when_ready(move |arrival| self.finish(arrival, finish));
+                pending.begin_here(move |arrival| self.finish(arrival, finish));
             }
         }
     }
 
+    /// Finishes the call of an event loop once the store has answered to its write.
+    pub(super) fn finish_after(
+        self,
+        pending: DeferredAnswer<WriteOutcome>,
+        finish: CommitCallback,
+    ) {
+        pending.when_ready(move |arrival| self.finish(arrival, finish));
+    }
+
     /// Takes the store's answer, on any thread. A call that conflicts is made again after a pause:
-    /// an answer that comes later is one of a remote store, where other writers may retry at the
-    /// same time.
+    /// other writers, perhaps of other processes, may retry at the same time.
     fn finish(mut self, arrival: DeliveredAnswer<WriteOutcome>, finish: CommitCallback) {
         arrival.parts.iter().for_each(|part| part.add_to(&mut self.timeline));
         let finished = finish(arrival.result);
@@ -102,7 +110,8 @@ impl WorkerCall {
 
     fn complete(self, reply: Reply) {
         let reply = self.api.for_driver(reply, self.queued_ns);
-        self.completer
-            .complete(LoopMessage::Made(DeferredReply::of(Ok(reply)).continuing(self.timeline)));
+        self.completer.complete(LoopMessage::Made(Box::new(
+            DeferredReply::of(Ok(reply)).continuing(self.timeline),
+        )));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_document::{
     Collection, CollectionSchema, CommitSequences, DocumentError, DocumentOutcome, Overwrite,
-    Transaction, Version, WriteOptions,
+    Rewrite, Transaction, Version, WriteOptions,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{MergeOptions, ObjectRef, Ref, json, packed};
@@ -123,11 +123,17 @@ impl WriteRequest {
             (Method::Delete, Some(key)) => {
                 transaction.remove(collection, key, &options, timeline)?
             }
-            (Method::Patch, Some(key)) => {
-                transaction.update(collection, key, object_in(body)?, &options, timeline)?
-            }
-            (_, Some(key)) => {
-                transaction.replace(collection, key, object_in(body)?, &options, timeline)?
+            (method, Some(key)) => {
+                let is_update = method == Method::Patch;
+                let rewrite = if is_update { Rewrite::Update } else { Rewrite::Replace };
+                transaction.rewrite(
+                    collection,
+                    key,
+                    object_in(body)?,
+                    rewrite,
+                    &options,
+                    timeline,
+                )?
             }
             (_, None) => transaction.insert(collection, object_in(body)?, &options, timeline)?,
         };

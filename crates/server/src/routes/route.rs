@@ -254,7 +254,7 @@ impl Route {
         self.to(need, Handler::Admin(handler))
     }
 
-    /// Sets a page that the helper thread makes.
+    /// Sets a page that a new thread makes.
     pub(super) const fn to_page(self, page: AdminHandler) -> Route {
         self.counts_as(Operation::Admin).to_admin(RequiredRight::Server(Right::Read), page)
     }

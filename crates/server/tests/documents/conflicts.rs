@@ -1,8 +1,19 @@
 //! Concurrent writes of the same documents on a store that reports conflicts only later: the
 //! embedded one with `--hand-over always`, or the one that the environment names.
 
-use crate::common::{Client, TestServer, number, start_with};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::{Client, TestServer, number, start_on_store, start_with};
+use pellucid_account::Timeline;
+use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+use pellucid_io::pass_on;
 use pellucid_server::HandOverPolicy;
+use pellucid_store::{
+    Acknowledgement, Answer, Head, LocalStore, Object, Operation, Properties, Range, Result, Scan,
+    Snapshot, Store, Table, WriteOutcome,
+};
+use tempfile::TempDir;
 
 /// Number of clients that change one document.
 const CLIENTS: usize = 6;
@@ -42,6 +53,77 @@ fn changes_of_one_document_by_several_clients_are_all_made() {
     for attribute in 0..CLIENTS {
         assert_eq!(document[format!("a{attribute}")], CHANGES, "{document}");
     }
+}
+
+/// A store that hands over all writes. While it is fast, it counts as in memory until the next
+/// write, before which another writer writes the same.
+struct OvertakenStore {
+    store: EmbeddedStore,
+    is_fast: AtomicBool,
+}
+
+impl Store for OvertakenStore {
+    fn write(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+        timeline: &mut Timeline,
+    ) -> Answer<WriteOutcome> {
+        if self.is_fast.swap(false, Ordering::SeqCst) {
+            self.store.write(table, operations, acknowledgement, timeline).wait().unwrap();
+        }
+        self.store.write(table, operations, acknowledgement, timeline)
+    }
+
+    fn local(&self) -> Option<&dyn LocalStore> {
+        Some(self)
+    }
+
+    pass_on! { store:
+        fn table(name: &str) -> Result<Table>;
+        fn get(table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>>;
+        fn head(table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>>;
+        fn scan(table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
+        fn snapshot() -> Result<Arc<dyn Snapshot>>;
+        fn properties() -> Properties;
+        fn figures() -> Vec<(&'static str, u64)>;
+        fn close() -> Result<()>;
+    }
+}
+
+impl LocalStore for OvertakenStore {
+    fn is_in_memory(&self) -> bool {
+        self.is_fast.load(Ordering::SeqCst)
+    }
+
+    pass_on! { store:
+        fn table_names() -> Result<Vec<String>>;
+        fn compact() -> Result<()>;
+        fn give_up(
+            table: Table,
+            operations: &[Operation<'_>],
+            acknowledgement: Acknowledgement
+        ) -> Result<WriteOutcome>;
+    }
+}
+
+/// Regression: a client got a conflict if the store became slow while an event loop made the call.
+#[test]
+fn a_write_of_an_event_loop_that_conflicts_later_is_made_again() {
+    let folder = Arc::new(TempDir::new().unwrap());
+    let options =
+        EmbeddedOptions { hand_over: HandOverPolicy::Always, ..EmbeddedOptions::default() };
+    let store = EmbeddedStore::open(folder.path(), options).unwrap();
+    let store = Arc::new(OvertakenStore { store, is_fast: AtomicBool::new(false) });
+    let server = start_on_store(Arc::clone(&store) as Arc<dyn Store>, folder, |_| {});
+    let mut client = server.client();
+    client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).having(200);
+    client.call("POST", "/_api/document/c", &[], br#"{"_key":"k"}"#).having(202);
+    store.is_fast.store(true, Ordering::SeqCst);
+    assert_eq!(change(&mut client, 0, 7), 202);
+    assert!(!store.is_fast.load(Ordering::SeqCst));
+    assert_eq!(client.get("/_api/document/c/k").json()["a0"], 7);
 }
 
 /// Regression: the condition was checked by one read, and another one gave the body, which could be

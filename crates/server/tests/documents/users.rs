@@ -154,6 +154,40 @@ fn the_users_of_a_new_database_may_write_to_it() {
     assert_eq!(number(&refused), (401, 11), "{}", refused.text());
 }
 
+/// Regression: if the grants for a dropped database could not be removed, a later one of its name
+/// was open to the same accounts, however often the drop was called again.
+#[test]
+fn a_repeated_drop_removes_the_grants_that_the_first_one_left() {
+    let (server, mut client) = guarded();
+    let mut admin = |method: &str, target: &str, body: Value| {
+        call_as(&mut client, ("root", "root"), (method, target), &body)
+    };
+    let users = json!([{"username": "ada", "passwd": "own"}]);
+    admin("POST", "/_api/database", json!({"name": "d", "users": users})).having(201);
+    let file = AccountFile::new(server.folder());
+    let set_mode =
+        |mode| std::fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+    set_mode(0o640);
+    assert_eq!(number(&admin("DELETE", "/_api/database/d", json!({}))), (500, 4));
+    set_mode(0o600);
+    // The server may not have noticed these yet.
+    let grants = [("database/d/c", Right::Read), ("database/*", Right::Read)];
+    add_account(server.folder(), "bob", &grants);
+    for name in ["d", "*"] {
+        let gone = admin("DELETE", &format!("/_api/database/{name}"), json!({}));
+        assert_eq!(number(&gone), (404, 1228), "{name}");
+    }
+    let list = file.read().unwrap();
+    let left: Vec<_> = list.accounts().iter().flat_map(|account| account.grants.iter()).collect();
+    let others = [("database/*", Right::Read), ("*", Right::Write), ("admin", Right::Write)];
+    assert_eq!(left, others);
+    let database = json!({"name": "d"});
+    admin("POST", "/_api/database", database).having(201);
+    let refused =
+        call_as(&mut client, ("ada", "own"), ("GET", "/_db/d/_api/collection"), &json!({}));
+    assert_eq!(number(&refused), (401, 11), "{}", refused.text());
+}
+
 /// Regression: a short-lived token could set a permanent password.
 #[test]
 fn a_token_sets_no_password() {

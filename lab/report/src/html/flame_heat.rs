@@ -22,9 +22,10 @@ pub(super) fn cell_ns(graph: &FlameGraph) -> u64 {
     column_seconds(graph) * SECOND_NS / ROWS
 }
 
-/// The number of the cell in which a sample lies.
+/// The number of the cell in which a sample lies. Samples behind the end are in the last one.
 pub(super) fn cell_of(graph: &FlameGraph, leaf: &Leaf) -> u64 {
-    leaf.at_ns.saturating_sub(graph.began_ns) / cell_ns(graph)
+    let last = columns(graph) * ROWS - 1;
+    (leaf.at_ns.saturating_sub(graph.began_ns) / cell_ns(graph)).min(last)
 }
 
 /// True if the samples have times.
@@ -42,9 +43,7 @@ pub(super) fn write(markup: &mut Markup, graph: &FlameGraph) {
     let columns = columns(graph);
     let mut amounts = vec![0.0; (columns * ROWS) as usize];
     for leaf in &graph.leaves {
-        if let Some(amount) = amounts.get_mut(cell_of(graph, leaf) as usize) {
-            *amount += leaf.amount;
-        }
+        amounts[cell_of(graph, leaf) as usize] += leaf.amount;
     }
     let most = amounts.iter().copied().fold(0.0, f64::max);
     let mut paths = vec![String::new(); SHADES];
@@ -87,22 +86,34 @@ mod tests {
     use super::super::flame_graph::{FlameSample, FlameUnit};
     use super::*;
 
-    /// Regression: all that came after the first 15 minutes was one cell, beside which the others
-    /// had no shade.
-    #[test]
-    fn a_long_profile_has_all_its_time_on_the_map() {
+    /// The map of a profile of this length, with samples at these seconds.
+    fn map_of(duration_seconds: u64, sampled_seconds: &[u64]) -> String {
         let names = vec!["f".to_owned()];
         let mut graph = FlameGraph::new("t".to_owned(), FlameUnit::Nanoseconds, names);
-        graph.duration_ns = 1_800 * SECOND_NS;
-        for seconds in [100, 1_000, 1_700] {
+        graph.duration_ns = duration_seconds * SECOND_NS;
+        for seconds in sampled_seconds {
             let at_ns = seconds * SECOND_NS;
             graph.add(&FlameSample { root: "get", stack: &[0], amount: 1.0, at_ns }, false);
         }
         let mut markup = Markup::default();
         write(&mut markup, &graph);
-        let map = markup.finish();
+        markup.finish()
+    }
+
+    /// Regression: all that came after the first 15 minutes was one cell, beside which the others
+    /// had no shade.
+    #[test]
+    fn a_long_profile_has_all_its_time_on_the_map() {
+        let map = map_of(1_800, &[100, 1_000, 1_700]);
         assert!(map.contains("900 columns of 2 s, each of 20 cells of 100 ms"), "{map}");
         let path = "d=\"M50 19h1v1h-1zM500 19h1v1h-1zM850 19h1v1h-1z\"";
         assert!(map.contains(&format!("heat-{}\" {path}", SHADES - 1)), "{map}");
+    }
+
+    /// Regression: samples behind the end were not on the map.
+    #[test]
+    fn samples_behind_the_end_are_in_the_last_cell() {
+        let map = map_of(2, &[1, 2, 3]);
+        assert!(map.contains("d=\"M1 0h1v1h-1z\""), "{map}");
     }
 }
