@@ -253,6 +253,14 @@ impl Store for EmbeddedStore {
         (self.hand_over != HandOverPolicy::Never).then_some(&self.workers)
     }
 
+    fn may_copy(&self, operations: &[Operation<'_>]) -> bool {
+        match self.hand_over {
+            HandOverPolicy::Never => false,
+            HandOverPolicy::Auto => conditional(operations).next().is_some(),
+            HandOverPolicy::Always => true,
+        }
+    }
+
     fn close(&self) -> Result<()> {
         self.engine.close().map_err(failure)
     }

@@ -19,18 +19,21 @@ impl<T: Send + 'static> Answer<T> {
     pub fn map<U: Send + 'static>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Answer<U> {
         match self {
             Answer::Now(result) => Answer::Now(result.map(change)),
-            Answer::Later(pending) => Answer::Later(DeferredAnswer::by(move |callback, thread| {
-                let deliver = move |arrival: DeliveredAnswer<T>| {
-                    let DeliveredAnswer { result, parts, started, counts } = arrival;
-                    callback(DeliveredAnswer {
-                        result: result.map(change),
-                        parts,
-                        started,
-                        counts,
-                    });
-                };
-                (pending.start)(Box::new(deliver), thread);
-            })),
+            Answer::Later(DeferredAnswer { start, is_handed_over }) => {
+                let start = Box::new(move |callback: Callback<U>, thread| {
+                    let deliver = move |arrival: DeliveredAnswer<T>| {
+                        let DeliveredAnswer { result, parts, started, counts } = arrival;
+                        callback(DeliveredAnswer {
+                            result: result.map(change),
+                            parts,
+                            started,
+                            counts,
+                        });
+                    };
+                    start(Box::new(deliver), thread);
+                });
+                Answer::Later(DeferredAnswer { start, is_handed_over })
+            }
         }
     }
 
@@ -77,20 +80,28 @@ pub(crate) enum BeginningThread {
 /// [`DeferredAnswer::begin_here`]: if it is dropped before, it may never be done.
 pub struct DeferredAnswer<T> {
     start: Box<dyn FnOnce(Callback<T>, BeginningThread) + Send>,
+    is_handed_over: bool,
 }
 
 impl<T> DeferredAnswer<T> {
     /// Makes an answer from `start`, which has to call the callback that it gets exactly once.
     #[must_use]
     pub fn new(start: impl FnOnce(Callback<T>) + Send + 'static) -> DeferredAnswer<T> {
-        DeferredAnswer::by(move |callback, _| start(callback))
+        let start = Box::new(move |callback: Callback<T>, _| start(callback));
+        DeferredAnswer { start, is_handed_over: false }
     }
 
-    /// As [`DeferredAnswer::new`], with a `start` that depends on the thread that calls it.
+    /// As [`DeferredAnswer::new`], of work that `start` hands over, or does on its own thread.
     pub(crate) fn by(
         start: impl FnOnce(Callback<T>, BeginningThread) + Send + 'static,
     ) -> DeferredAnswer<T> {
-        DeferredAnswer { start: Box::new(start) }
+        DeferredAnswer { start: Box::new(start), is_handed_over: true }
+    }
+
+    /// True if nothing was done yet: the work begins with [`DeferredAnswer::when_ready`].
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        self.is_handed_over
     }
 
     /// Calls `callback` with the answer, on the thread on which it arrives.

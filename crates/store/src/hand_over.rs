@@ -36,10 +36,11 @@ pub fn hand_over<T: Send + 'static>(
     find: impl FnOnce(&mut Timeline) -> Answer<T> + Send + 'static,
 ) -> Answer<T> {
     let (place, clock, is_on) = (workers.reserve(), timeline.clock(), timeline.is_on());
-    let put_down = ParkedWork::put_down(WaitKind::Thread);
+    // A request that is refused does not wait.
+    let put_down = place.is_some().then(|| ParkedWork::put_down(WaitKind::Thread));
     Answer::Later(DeferredAnswer::by(move |callback, thread| {
         let work = move |callback: Callback<T>| {
-            let _taken_up = put_down.take_up(Phase::Execute.label());
+            let _taken_up = put_down.map(|wait| wait.take_up(Phase::Execute.label()));
             let started = clock.now();
             let mut timeline =
                 if is_on { Timeline::begin(clock, started) } else { Timeline::off() };

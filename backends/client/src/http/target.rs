@@ -39,7 +39,7 @@ impl Target {
             return Target::parse_unix(url, place);
         }
         let url = without_user(url);
-        let wrong = |reason: &str| HttpError::Url { url: url.clone(), reason: reason.into() };
+        let wrong = |reason: &str| HttpError::Url { url: shown(&url), reason: reason.into() };
         if !is_of_request(&url) {
             return Err(wrong(NOT_OF_REQUEST));
         }
@@ -179,10 +179,23 @@ impl Target {
     }
 }
 
+/// The URL for an error, without all that may be a password: one with a `/` seems to end the
+/// authority.
+fn shown(url: &str) -> String {
+    let (scheme, rest) = split_scheme(url);
+    [scheme, rest.rsplit('@').next().unwrap_or_default()].concat()
+}
+
+/// The scheme with `://`, and the rest.
+fn split_scheme(url: &str) -> (&str, &str) {
+    let end = url.find("://").map_or(0, |at| at + "://".len());
+    let is_scheme = url[..end].trim_end_matches("://").bytes().all(|b| b.is_ascii_alphanumeric());
+    url.split_at(if is_scheme { end } else { 0 })
+}
+
 /// The URL without the user before its host, which is not sent and may have a password.
 fn without_user(url: &str) -> String {
-    let begin = url.find("://").map_or(0, |at| at + "://".len());
-    let (scheme, rest) = url.split_at(begin);
+    let (scheme, rest) = split_scheme(url);
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     let user_length = authority.rfind('@').map_or(0, |at| at + 1);
     [scheme, &rest[user_length..]].concat()
@@ -309,6 +322,9 @@ mod tests {
             ("ftp://user:s3cret@localhost", "only http"),
             ("user:s3cret@localhost", "http://"),
             ("http://user:s3cret@local host", "space"),
+            ("http://user:0/s3cret@localhost:99999/", "URL: http://localhost:99999/: bad host"),
+            ("http://user:x/s3cret@localhost", "bad host"),
+            ("user:s3cret@localhost/?of=http://localhost", "http://"),
             ("http://local host", "space"),
             ("unix:", "names no file"),
             ("unix::/v0/status", "names no file"),

@@ -263,7 +263,12 @@ fn elements_of(list: &Value, levels: usize, run: &mut QueryRun) -> Result<Vec<Va
     if levels == 1 {
         let count = list.view().as_array().map_or(0, ArrayRef::len);
         run.memory.take(count * size_of::<Value>())?;
-        return Ok(list.elements());
+        let mut elements = Vec::with_capacity(count);
+        for element in list.each() {
+            run.tick()?;
+            elements.push(element);
+        }
+        return Ok(elements);
     }
     let mut elements = Vec::new();
     flatten(list, levels.min(DEPTH_MAX), &mut elements, run)?;
@@ -318,7 +323,8 @@ impl Expansion<Code> {
                 None => {}
                 Some(_) if skip > 0 => skip -= 1,
                 Some(Some(mut value)) => {
-                    run.memory.take(value.own_bytes())?;
+                    // With spare capacity.
+                    run.memory.take(value.own_bytes() + size_of::<Value>())?;
                     // What it is a part of does not count, and must not stay.
                     value.let_go();
                     result.push(value);

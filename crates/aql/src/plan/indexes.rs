@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pellucid_value::Kind;
+use pellucid_value::{ArrayRef, Kind};
 
 use super::builder::Builder;
 use super::prefixes::{self, is_same};
@@ -266,6 +266,7 @@ fn candidate(
     }
     let bounds = access.bounds();
     if access.matches.is_empty() && bounds == 0
+        || needs_too_many_lookups(&access)
         || (index.sparse && !excludes_null(&access, is_value))
     {
         return None;
@@ -297,7 +298,12 @@ fn primary(
         let is_equal = found.operator == BinaryOperator::Equal;
         access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
         access.is_by_id = &*found.names[0] == "_id";
-        return Some(Candidate { access, answered: vec![found.place], score: 2000.0 });
+        let answered = vec![found.place];
+        return (!needs_too_many_lookups(&access)).then_some(Candidate {
+            access,
+            answered,
+            score: 2000.0,
+        });
     }
     let of_key: Vec<_> =
         conditions.iter().filter(|condition| is_named(condition, "_key")).collect();
@@ -371,26 +377,34 @@ fn by_element(
     Some(Candidate { access, answered: Vec::new(), score: 5.0 })
 }
 
-/// True if a range, whose elements are numbers, is known to have few enough to look up each.
-fn is_short_range((first, last): (&Code, &Code)) -> bool {
-    first.constant().zip(last.constant()).is_some_and(|(first, last)| {
-        let (first, last) = range_bounds(first, last);
-        first.abs_diff(last) < RANGES_MAX as u64
-    })
+/// True if a row is known to need more look-ups than it may.
+fn needs_too_many_lookups(access: &IndexAccess) -> bool {
+    let lengths = access.matches.iter().map(|found| match found {
+        Match::Equal(_) => 1,
+        Match::In(code) => known_length(code).unwrap_or(1),
+    });
+    lengths.fold(1, usize::saturating_mul) > RANGES_MAX
+}
+
+/// The number of elements of a constant list or range; `None` for others.
+fn known_length(code: &Code) -> Option<usize> {
+    let Some((first, last)) = code.range() else {
+        return code.constant().map(|list| list.view().as_array().map_or(0, ArrayRef::len));
+    };
+    let (first, last) = range_bounds(first.constant()?, last.constant()?);
+    Some(usize::try_from(first.abs_diff(last)).unwrap_or(usize::MAX).saturating_add(1))
 }
 
 /// True if no document with null in one of the fields can match. Only then does a sparse index have
-/// entries for all documents that match. A list of too many values for look-ups is left to a scan.
+/// entries for all documents that match.
 fn excludes_null(access: &IndexAccess, is_value: &dyn Fn(&Code) -> bool) -> bool {
     let equal = access.matches.iter().all(|found| match found {
         Match::Equal(code) => is_value(code),
-        Match::In(code) => match code.range() {
-            Some(bounds) => is_short_range(bounds),
-            None => code.constant().is_some_and(|list| {
-                let mut elements = list.elements().into_iter();
-                elements.len() <= RANGES_MAX && elements.all(|value| value.kind() != Kind::Null)
-            }),
-        },
+        // The elements of a range are numbers.
+        Match::In(code) if code.range().is_some() => true,
+        Match::In(code) => code
+            .constant()
+            .is_some_and(|list| list.elements().iter().all(|value| value.kind() != Kind::Null)),
     });
     let fields = access.index.fields.len();
     let matched = access.matches.len();

@@ -14,7 +14,7 @@ fn conditions_find_their_index() {
         ("FOR p IN people FILTER p.nick == 'E' RETURN p", "Singleton Index Return"),
         ("FOR p IN people FILTER p.nick IN 18..30 RETURN p", "Singleton Index Return"),
         ("FOR p IN people FILTER p.nick IN RANGE(18, 30) RETURN p", "Singleton Index Return"),
-        // Regression: the index refused ranges that are too long, or could be.
+        // Regression: the index refused ranges that are too long.
         (
             "FOR p IN people FILTER p.nick IN 1..200000 RETURN p",
             "Singleton EnumerateCollection Return",
@@ -24,8 +24,16 @@ fn conditions_find_their_index() {
             "Singleton EnumerateCollection Return",
         ),
         (
-            "FOR i IN 1..2 FOR p IN people FILTER p.nick IN i..200000 RETURN p",
-            "Singleton EnumerateList EnumerateCollection Return",
+            "FOR p IN people FILTER p.age IN 1..200000 RETURN p",
+            "Singleton EnumerateCollection Return",
+        ),
+        (
+            "FOR p IN people FILTER p._key IN RANGE(1, 200000) RETURN p",
+            "Singleton EnumerateCollection Return",
+        ),
+        (
+            "FOR i IN 1..2 FOR p IN people FILTER p.nick IN i..9 RETURN p",
+            "Singleton EnumerateList Index Return",
         ),
         ("FOR p IN people FILTER p.nick == null RETURN p", "Singleton EnumerateCollection Return"),
         ("FOR p IN people FILTER p.nick < 'F' RETURN p", "Singleton EnumerateCollection Return"),

@@ -127,11 +127,16 @@ fn write_first(job: MergeJob<'_>, middle: &[u8], progress: &Progress) -> Result<
     Ok(merged)
 }
 
-/// Flushes what waits. A flush that lacks room on the disk is put off until the merge, which may
-/// make some, has ended.
+/// Flushes what waits. A flush that lacks room on the disk or descriptors is put off until the
+/// merge, which may free some, has ended. That is not for a merge of everything, which may take
+/// hours.
 fn flush_meanwhile(job: MergeJob<'_>) -> Result<()> {
     match try_flush_meanwhile(job) {
-        Err(Error::DiskFull { .. }) => Ok(()),
+        Err(error @ (Error::DiskFull { .. } | Error::Exhausted { .. })) if !job.plan.is_whole() => {
+            // Writers that wait learn it now.
+            job.state.signals.note_outcome::<()>(&Err(error), true);
+            Ok(())
+        }
         flushed => flushed,
     }
 }

@@ -236,8 +236,8 @@ impl DocumentApi {
         }
     }
 
-    /// True if the store answers from memory at present, and so writes on the calling thread.
-    pub(super) fn is_in_memory(&self) -> bool {
+    /// True if the store answers from memory at present.
+    fn is_in_memory(&self) -> bool {
         self.documents.store().local().is_some_and(|local| local.is_in_memory())
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn call(
         }
         Some(Completion::OnCommit(pending, finish)) => {
             // The store may have become slow meanwhile: a batch that it hands over can conflict.
-            if !api.is_in_memory()
+            if pending.is_handed_over()
                 && let Some(call) = worker_call(api, call, caller, exchange)
             {
                 call.finish_after(pending, finish);

@@ -193,17 +193,16 @@ impl EntityApi {
         })
     }
 
-    /// Takes the memory of the copy of a large body that a worker may have to write, because a
-    /// condition has to wait for the disk. The maker of the reply holds it until then.
+    /// Takes the memory of the copy of a large body that another thread may have to write. The maker
+    /// of the reply holds it until then.
     fn memory_of_copy(
         &self,
         store: &dyn Store,
         operations: &[StoreOperation<'_>],
         bytes: usize,
     ) -> Result<Option<Share>, Failure> {
-        let has_condition = || operations.iter().any(|each| each.condition != Condition::None);
-        let may_be_copied = bytes > READ_BYTES_MAX && has_condition() && store.workers().is_some();
-        may_be_copied.then(|| self.take_copy(bytes)).transpose()
+        let is_counted = bytes > READ_BYTES_MAX && store.may_copy(operations);
+        is_counted.then(|| self.take_copy(bytes)).transpose()
     }
 
     /// Takes the memory of a copy of a body of `bytes`. The connection's memory for the body ends

@@ -74,6 +74,7 @@ fn write_parts(value: Ref<'_>, depth: usize, most: usize, out: &mut Vec<u8>) {
         Ref::Array(ArrayRef::Packed(array)) if write_node(array.node(), depth, most, out) => {}
         Ref::Object(ObjectRef::Packed(object)) if write_node(object.node(), depth, most, out) => {}
         Ref::Array(array) => {
+            let most = most_of_parts(most, matches!(array, ArrayRef::Packed(_)));
             out.push(b'[');
             for (place, element) in array.iter().enumerate() {
                 if place > 0 {
@@ -87,6 +88,7 @@ fn write_parts(value: Ref<'_>, depth: usize, most: usize, out: &mut Vec<u8>) {
             out.push(b']');
         }
         Ref::Object(object) => {
+            let most = most_of_parts(most, matches!(object, ObjectRef::Packed(_)));
             out.push(b'{');
             for (place, (name, member)) in object.iter().enumerate() {
                 if place > 0 {
@@ -102,6 +104,12 @@ fn write_parts(value: Ref<'_>, depth: usize, most: usize, out: &mut Vec<u8>) {
             out.push(b'}');
         }
     }
+}
+
+/// The limit for the parts of an array or object. Below a packed one that is damaged, no part is
+/// tried as a whole: each level would write all before the damage again.
+fn most_of_parts(most: usize, is_packed: bool) -> usize {
+    if is_packed { most.min(usize::MAX - 1) } else { most }
 }
 
 /// Appends a packed array or object if all of it is wanted and it is whole; otherwise appends
