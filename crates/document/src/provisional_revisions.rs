@@ -35,7 +35,8 @@ fn secret() -> &'static [u8; REVISION_LENGTH] {
 pub(crate) fn has_provisional(bytes: &[u8]) -> bool {
     let prefix = &secret()[..PROVISIONAL_PREFIX];
     // Few texts have a tilde, and it is found fast.
-    memchr::memchr(prefix[0], bytes).is_some() && bytes.windows(PROVISIONAL_PREFIX).any(|part| part == prefix)
+    memchr::memchr(prefix[0], bytes).is_some()
+        && bytes.windows(PROVISIONAL_PREFIX).any(|part| part == prefix)
 }
 
 /// Replaces the provisional revisions in `text` by those of the commit. In JSON they have no

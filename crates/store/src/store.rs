@@ -125,8 +125,8 @@ pub trait Store: Any + Send + Sync {
         None
     }
 
-    /// True if a write of these operations may go to another thread, for which their keys and values
-    /// are copied.
+    /// True if a write of these operations may go to another thread, for which their keys and
+    /// values are copied.
     fn may_copy(&self, operations: &[Operation<'_>]) -> bool {
         let _ = operations;
         self.workers().is_some()
