@@ -4,10 +4,11 @@
 //! read ahead of the reader. The code that sends the asks is elsewhere: in an event loop of a node,
 //! or in the store of kind `sharded`.
 
-use pellucid_store::{Head, Object, Value};
+use pellucid_store::{Head, Object, StoreError, Value};
 
 use crate::frame::{AnswerStatus, Ask, AskKind};
 use crate::outcome::{Outcome, SendResult};
+use crate::owner::OwnerAnswer;
 use crate::range::{Page, PageEntry, RangeAsk};
 
 /// The state of one node's pages.
@@ -22,8 +23,7 @@ enum PageState {
     Last(Page),
     /// All entries were taken.
     Over,
-    /// The node has failed for this reason.
-    Failed(String),
+    Failed(StoreError),
 }
 
 struct NodePages {
@@ -102,7 +102,7 @@ impl RangePages {
         let is_asked = asked.is_ok();
         self.nodes[node].pages = match asked {
             Ok(()) => PageState::Asked,
-            Err(failure) => PageState::Failed(failure.to_string()),
+            Err(failure) => PageState::Failed(failure.into()),
         };
         is_asked
     }
@@ -110,32 +110,37 @@ impl RangePages {
     /// Takes the outcome of the ask for a page of this node.
     pub fn bring(&mut self, node: usize, outcome: Outcome<'_>) {
         let page = match outcome {
-            Outcome::Failed(failure) => Err(failure.to_string()),
-            Outcome::Answered(answer, _) => match answer.status {
+            Outcome::Failed(failure) => Err(failure.into()),
+            Outcome::Answered(answer, times) => match answer.status {
                 AnswerStatus::Page => Ok((answer.payload.to_vec(), answer.detail == 1)),
-                _ => Err(String::from_utf8_lossy(answer.payload).into_owned()),
+                status => {
+                    let error = OwnerAnswer::new(&answer, times).error(answer.payload);
+                    let other = || StoreError::Failed(format!("the answer is {status:?}, no page"));
+                    Err(error.unwrap_or_else(other))
+                }
             },
         };
         self.bring_page(node, page);
     }
 
-    /// Takes a page of this node, and true if it is the last one, or the reason of a failure.
-    pub fn bring_page(&mut self, node: usize, page: Result<(Vec<u8>, bool), String>) {
+    /// Takes a page of this node, and true if it is the last one, or the failure of the node.
+    pub fn bring_page(&mut self, node: usize, page: Result<(Vec<u8>, bool), StoreError>) {
         let page = page.and_then(|(page, is_last)| {
-            Page::new(page).map(|page| (page, is_last)).map_err(|error| error.to_string())
+            let page = Page::new(page).map_err(|error| StoreError::Failed(error.to_string()))?;
+            Ok((page, is_last))
         });
         self.nodes[node].pages = match page {
             Ok((page, true)) => PageState::Last(page),
             Ok((page, false)) => PageState::Here(page),
-            Err(what) => PageState::Failed(what),
+            Err(error) => PageState::Failed(error),
         };
     }
 
     /// True if the next entry of the range is known: each node has an entry here, or has no more.
     ///
     /// # Errors
-    /// The reason for which a node has failed.
-    pub fn are_here(&mut self) -> Result<bool, String> {
+    /// The failure of a node.
+    pub fn are_here(&mut self) -> Result<bool, StoreError> {
         let mut are_here = true;
         for node in &mut self.nodes {
             match &node.pages {
@@ -145,7 +150,7 @@ impl RangePages {
                 }
                 PageState::Last(page) if page.entry().is_none() => node.pages = PageState::Over,
                 PageState::Wanted | PageState::Asked => are_here = false,
-                PageState::Failed(what) => return Err(what.clone()),
+                PageState::Failed(error) => return Err(error.clone()),
                 PageState::Here(_) | PageState::Last(_) | PageState::Over => {}
             }
         }
@@ -234,10 +239,15 @@ mod tests {
         let mut pages = RangePages::new(2, Vec::new(), None, true, 9);
         let (owner, reason) = ("http://a:1".to_owned(), "it is off".to_owned());
         let gone = Failure::Unreachable { owner, reason };
-        assert!(!pages.ask(0, |_| Err(gone.clone())));
-        assert!(pages.are_here().unwrap_err().contains("it is off"));
-        let mut pages = RangePages::new(1, Vec::new(), None, true, 9);
-        pages.bring(0, Outcome::Failed(gone));
-        assert!(pages.are_here().is_err());
+        assert!(!pages.ask(0, |_| Err(gone)));
+        let Err(StoreError::Unreachable(what)) = pages.are_here() else { panic!("it is off") };
+        assert!(what.contains("it is off"), "{what}");
+        let full = Failure::Full { owner: "http://a:1".to_owned() };
+        pages.bring(0, Outcome::Failed(full));
+        assert!(matches!(pages.are_here(), Err(StoreError::Busy(_))));
+        let busy = Answer { payload: b"later", ..Answer::plain(0, AnswerStatus::Busy) };
+        let times = AskTimes { asked: Ticks(0), sent: Ticks(0), received: Ticks(0) };
+        pages.bring(0, Outcome::Answered(busy, times));
+        assert_eq!(pages.are_here(), Err(StoreError::Busy("later".to_owned())));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use pellucid_cluster::{Answer, Failure, MergedEntry, Outcome, OwnerAnswer, RangePages};
-use pellucid_store::{Head, Object, Range, Result, Scan, StoreError};
+use pellucid_store::{Head, Object, Range, Result, Scan};
 
 use crate::driver::{OwnedAsk, PendingAnswer, ReceivedAnswer};
 use crate::shared_state::{OpenTable, SharedState};
@@ -33,7 +33,7 @@ impl ShardedScan {
 
     /// Moves to the next entry. Returns false at the end.
     fn advance(&mut self) -> Result<bool> {
-        while !self.pages.are_here().map_err(StoreError::Unreachable)? {
+        while !self.pages.are_here()? {
             for node in self.pages.wanted() {
                 self.ask(node);
             }

@@ -24,7 +24,7 @@ mod tree;
 
 pub use error::{QueryError, Result, number};
 pub use execute::{Execution, NodeAccount, PointResult, write_point};
-pub use functions::{functions, is_document_key};
+pub use functions::{functions, is_document_key, parse_date};
 pub use kill_switch::KillSwitch;
 pub use options::{QueryOptions, WARNINGS_MAX};
 pub use parse::{

@@ -16,7 +16,8 @@ pub const ATTEMPTS_MAX: usize = 64;
 
 /// Fills a transaction by `make` and commits it; repeats that without a pause while the commit
 /// conflicts, up to [`ATTEMPTS_MAX`] times. If `assumes_absent`, the first attempt assumes that
-/// inserted documents are new, and does not read them.
+/// inserted documents are new, and does not read them. An attempt in which that may be the cause of
+/// an error is not committed, and the next one reads them.
 ///
 /// # Errors
 /// The error of `make`.
@@ -29,11 +30,16 @@ pub fn attempt<T>(
 ) -> Result<(T, Commit)> {
     let mut attempt = 0;
     loop {
+        let assumes_absent = assumes_absent && attempt == 0;
         let mut transaction = Transaction::begin(documents);
-        transaction.changes_mut().assume_absent(assumes_absent && attempt == 0);
-        let made = make(&mut transaction, timeline)?;
-        let commit = transaction.commit(acknowledgement, timeline);
+        transaction.changes_mut().assume_absent(assumes_absent);
+        let made = make(&mut transaction, timeline);
         attempt += 1;
+        if assumes_absent && (made.is_err() || transaction.changes().is_in_doubt()) {
+            continue;
+        }
+        let made = made?;
+        let commit = transaction.commit(acknowledgement, timeline);
         if !commit.conflict() || attempt >= ATTEMPTS_MAX {
             return Ok((made, commit));
         }

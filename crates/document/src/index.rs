@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use pellucid_aql::IndexRange;
+use pellucid_aql::{IndexRange, parse_date};
 use pellucid_thread::Mutex;
 use pellucid_value::{Number, ObjectRef, Ref, index_key};
 
@@ -10,7 +10,6 @@ use crate::definition::{IndexDefinition, IndexKind};
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::index_range::KeyRange;
 use crate::layout::{FIELDS_KEPT_BYTES, bound_fields, index_prefix, push_document};
-use crate::timestamps::seconds_of;
 
 /// The most entries of one document in one index. Arrays in two fields give the product of their
 /// lengths.
@@ -192,8 +191,7 @@ impl Index {
     /// Appends a field of an entry; false if there is no entry for that value.
     fn push_field(&self, mut value: Ref<'_>, bytes: &mut Vec<u8>) -> bool {
         if self.definition.kind == IndexKind::Ttl {
-            // A value that is no time never expires.
-            let Some(seconds) = seconds_of(value) else { return false };
+            let Some(seconds) = time_of(value) else { return false };
             value = Ref::Number(Number::Double(seconds));
         }
         if self.definition.sparse && matches!(value, Ref::Null) {
@@ -253,6 +251,17 @@ impl Index {
         );
         DocumentError::new(ErrorNumber::UNIQUE_CONSTRAINT, message)
     }
+}
+
+/// The time of a value in a TTL index, in seconds since 1970. As in ArangoDB, it is `None` for what
+/// never expires: a value that is no time, and a time before 1970.
+fn time_of(value: Ref<'_>) -> Option<f64> {
+    let seconds = match value {
+        Ref::Number(number) => number.to_double(),
+        Ref::String(text) => (parse_date(text)? / 1000) as f64,
+        _ => return None,
+    };
+    (seconds >= 0.0).then_some(seconds)
 }
 
 /// Checks the fields of a new index.

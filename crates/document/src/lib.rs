@@ -43,7 +43,6 @@ mod stored_document;
 #[cfg(test)]
 mod tests;
 mod ticks;
-mod timestamps;
 mod transaction;
 
 pub use attempt::{ATTEMPTS_MAX, attempt, attempt_to_end};

@@ -200,7 +200,8 @@ impl Transaction {
             None => (self.new_key(collection, &shape, timeline)?, true),
         };
         let store_key = shape.document_key(key.as_bytes());
-        if !is_new && !self.changes.is_assumed_absent(&store_key) {
+        let is_assumed = !is_new && self.changes.is_assumed_absent(&store_key);
+        if !is_new && !is_assumed {
             let overwrites = options.overwrite != Overwrite::Conflict;
             if let Some(before) = self.before(&store_key, overwrites, timeline)? {
                 return self.overwrite(part, &key, body, before, options, timeline);
@@ -209,15 +210,32 @@ impl Transaction {
                 self.changes.check_not_removed(&store_key, timeline)?;
             }
         }
-        let ends = ends_of(&shape, body, None)?;
-        let keep_null = options.merge.keep_null || options.overwrite != Overwrite::Update;
-        let stored = assemble(&shape, &key, body, ends, keep_null)?;
-        let change = self.put(part, &key, store_key, Some(stored), None, timeline)?;
+        let put = self.put_new(part, &key, store_key, body, options, timeline);
+        if is_assumed && put.is_err() {
+            self.changes.doubt();
+        }
+        let change = put?;
         if is_new {
             self.changes.note_made_key(change);
         }
         let version = Version::Change(change);
         Ok(DocumentOutcome { key, version, previous: None, was_ignored: false })
+    }
+
+    fn put_new(
+        &mut self,
+        part: usize,
+        key: &str,
+        store_key: Vec<u8>,
+        body: ObjectRef<'_>,
+        options: &WriteOptions<'_>,
+        timeline: &mut Timeline,
+    ) -> Result<usize> {
+        let shape = self.changes.shape(part);
+        let ends = ends_of(&shape, body, None)?;
+        let keep_null = options.merge.keep_null || options.overwrite != Overwrite::Update;
+        let stored = assemble(&shape, key, body, ends, keep_null)?;
+        self.put(part, key, store_key, Some(stored), None, timeline)
     }
 
     /// Makes a key from the next number that is not a key already.

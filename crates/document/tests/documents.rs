@@ -304,6 +304,50 @@ fn documents_expire_at_their_time_and_not_before() {
     assert!(world.read(&sessions, "never").is_some());
 }
 
+/// Regression: times before 1970, such as -1 for "never", were over at once.
+#[test]
+fn times_from_1970_on_expire_in_the_forms_of_dates_in_queries() {
+    let (world, sessions) = world_of("sessions");
+    let ttl = IndexDefinition {
+        kind: IndexKind::Ttl,
+        expire_after_seconds: Some(0.0),
+        ..persistent(&["at"], false, true)
+    };
+    create_index(&world.documents, &sessions, ttl).unwrap();
+    for (at, seconds) in [
+        ("0", Some(0.0)),
+        ("0.25", Some(0.25)),
+        ("-1", None),
+        ("-0.25", None),
+        ("true", None),
+        (r#""1577836800""#, None),
+        (r#""1960-01-01""#, None),
+        (r#""1970-01-01""#, Some(0.0)),
+        (r#""2020""#, Some(1_577_836_800.0)),
+        (r#""2020-01""#, Some(1_577_836_800.0)),
+        (r#"" 2020-1-1 00:00Z ""#, Some(1_577_836_800.0)),
+        (r#""2020-01-01T00:00:00.999Z""#, Some(1_577_836_800.0)),
+        (r#""2020-01-01T02:00:00+02:00""#, Some(1_577_836_800.0)),
+        (r#""2019-02-31""#, Some(1_551_571_200.0)),
+        (r#""2019-02-32""#, None),
+        (r#""2020-01-01t00:00:00z""#, None),
+        (r#""2020-01-01T""#, None),
+        (r#""2020-01-01T24:00:00""#, None),
+    ] {
+        world.insert(&sessions, &format!(r#"{{"_key":"k","at":{at}}}"#)).unwrap();
+        match seconds {
+            Some(seconds) => {
+                assert_eq!(remove_expired(&world.documents, seconds), (0, Ok(())), "{at}");
+                assert_eq!(remove_expired(&world.documents, seconds + 0.5), (1, Ok(())), "{at}");
+            }
+            None => {
+                assert_eq!(remove_expired(&world.documents, 1e12), (0, Ok(())), "{at}");
+                world.remove(&sessions, "k").unwrap();
+            }
+        }
+    }
+}
+
 /// Regression: expired documents with many entries in another index did not fit in one batch, so
 /// they were never removed.
 #[test]
@@ -453,6 +497,22 @@ fn an_import_beyond_one_transaction_is_refused_while_it_is_read() {
     let refused = import(&world.documents, &people, body, &options, &|| Ok(()), &mut timeline);
     assert_eq!(refused.unwrap_err().number, ErrorNumber::RESOURCE_LIMIT);
     assert_eq!(people.count(), 0);
+}
+
+/// Regression: the size was that of a batch in which all documents are new.
+#[test]
+fn an_import_of_documents_that_are_there_is_not_too_large() {
+    let (world, people) = world_of("people");
+    let line = |number: usize| format!("{{\"_key\":\"person-{number}\"}}\n");
+    let body: String = (0..60_000).map(line).collect();
+    let sent = |complete| {
+        let on_duplicate = Overwrite::Ignore;
+        let options = ImportOptions { complete, on_duplicate, ..import_options(ImportForm::Lines) };
+        let (body, mut timeline) = (body.as_bytes(), Timeline::off());
+        import(&world.documents, &people, body, &options, &|| Ok(()), &mut timeline).unwrap()
+    };
+    assert_eq!(sent(false).created, 60_000);
+    assert_eq!(sent(true).ignored, 60_000);
 }
 
 /// Regression: any number of index builds could wait for another one, and each blocked a thread.

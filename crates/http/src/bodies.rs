@@ -4,7 +4,7 @@
 //! several budgets at once: those of its connection, its address, its account, all bodies together,
 //! and the server. A body that comes with its head in one read takes none.
 
-use pellucid_budget::{Budget, Share};
+use pellucid_budget::{Budget, BudgetError, Share};
 use pellucid_clock::{Clock, Ticks};
 
 use crate::limits::{BODY_BYTES_FREE, BODY_BYTES_PER_SECOND_MIN};
@@ -28,7 +28,7 @@ impl BodyHold {
         now: Ticks,
     ) -> BodyHold {
         let share = |(budget, whose): &(Option<&Budget>, &'static str)| {
-            budget.map(|budget| (budget.share(usize::MAX), *whose))
+            budget.map(|budget| (budget.share(budget.bytes_max()), *whose))
         };
         let due = Ticks(now.0.saturating_add(exchange_ticks));
         let shares = budgets.iter().filter_map(share).collect();
@@ -62,8 +62,13 @@ impl BodyHold {
         let more = bytes.saturating_sub(self.held_bytes);
         for at in 0..self.shares.len() {
             let (share, whose) = &mut self.shares[at];
-            if share.take(more).is_err() {
-                let refusal = Refusal::BodiesFull(whose);
+            if let Err(over) = share.take(more) {
+                let refusal = match over {
+                    BudgetError::Share { bytes_max } => {
+                        Refusal::BodyOverMemory { bytes_max, whose }
+                    }
+                    BudgetError::Server { .. } => Refusal::BodiesFull(whose),
+                };
                 self.shares[..at].iter_mut().for_each(|(share, _)| share.give_back(more));
                 return Err(refusal);
             }
@@ -132,9 +137,12 @@ mod tests {
         buffer.resize(4 * MIB, 0);
         body.grow(&mut buffer, MIB, None).unwrap();
         buffer.resize(5 * MIB, 0);
-        assert_eq!(body.grow(&mut buffer, 1, None), Err(Refusal::BodiesFull("here")));
+        let over = Refusal::BodyOverMemory { bytes_max: 5 * MIB, whose: "here" };
+        assert_eq!(body.grow(&mut buffer, 1, None), Err(over));
         assert_eq!(own.used_bytes(), 5 * MIB);
         assert!(all.used_bytes() <= 5 * MIB + 2 * LEASE_BYTES, "of all or of none");
+        let (mut next, mut after) = (hold(&[&all, &own]), Vec::new());
+        assert_eq!(next.grow(&mut after, MIB, None), Err(Refusal::BodiesFull("here")));
         let (mut short, mut buffer) = (hold(&[&all]), Vec::new());
         short.grow(&mut buffer, BODY_BYTES_FREE, Some(30_000)).unwrap();
         assert_eq!(buffer.capacity(), 0, "a little is taken from nobody");

@@ -61,6 +61,14 @@ pub enum Refusal {
     /// The incoming bodies leave no memory for this one. The text says which bodies: for example
     /// those "from this address".
     BodiesFull(&'static str),
+    /// The body takes more than the whole memory of the bodies of which [`Refusal::BodiesFull`]
+    /// tells.
+    BodyOverMemory {
+        /// That memory in bytes.
+        bytes_max: usize,
+        /// The text that says which bodies.
+        whose: &'static str,
+    },
     /// There is no memory for the response.
     ResponseTooLarge,
     /// The client sent plain text to a TLS listener.
@@ -76,7 +84,7 @@ impl Refusal {
             Refusal::TargetTooLong => 414,
             Refusal::HeadTooLarge | Refusal::TooManyHeaders(_) => 431,
             Refusal::ByHead { status, .. } => *status,
-            Refusal::BodyTooLarge(_) => 413,
+            Refusal::BodyTooLarge(_) | Refusal::BodyOverMemory { .. } => 413,
             Refusal::Unauthorized(_) => 401,
             Refusal::TooManyAttempts { .. } => 429,
             Refusal::UnknownCoding => 501,
@@ -133,6 +141,11 @@ impl fmt::Display for Refusal {
                 f,
                 "the bodies that are coming in {whose} leave no room for this one: try again in a \
                  moment"
+            ),
+            Refusal::BodyOverMemory { bytes_max, whose } => write!(
+                f,
+                "the bodies that come in {whose} may take {bytes_max} bytes of memory, less than \
+                 this one: send less at once, or raise `bodies-max` or `request-memory`"
             ),
             Refusal::ResponseTooLarge => f.write_str(
                 "the responses that wait for their clients leave no memory for this one: try again \

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::load::time;
 use crate::remote_server::read_small;
-use crate::standard_output::{print_document, print_text};
 
 /// The largest result file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -67,7 +66,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
             crossed.extend(bars.map(|b| if pairs.len() > 1 { format!("{name}: {b}") } else { b }));
         }
     }
-    let printed = if arguments.json {
+    if arguments.json {
         let sections: Vec<Value> = pairs.iter().map(|(n, c)| document(n, c)).collect();
         let whole = json!({
             "schema": "pellucid.compare.v1",
@@ -78,17 +77,16 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
                 .collect::<Vec<_>>(),
             "crossed": crossed,
         });
-        print_document(&whole)
+        print_line!("{whole}");
     } else {
         let shown = pairs.iter().map(|(name, comparison)| text_of(name, comparison));
         let lacking = only.iter().map(|(name, file)| format!("{name}\n  only {}\n", in_file(file)));
-        print_text(&shown.chain(lacking).collect::<String>())
-    };
-    let judged = match crossed.is_empty() {
+        print_part!("{}", shown.chain(lacking).collect::<String>());
+    }
+    match crossed.is_empty() {
         true => Ok(()),
         false => Err(Failure::work(format!("crossed: {}", crossed.join("; ")))),
-    };
-    Failure::all([judged, printed])
+    }
 }
 
 /// Finds the section of the other file to compare `name` with: the section of the same name, or the

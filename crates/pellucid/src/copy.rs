@@ -13,6 +13,7 @@ use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList, is_entity_table
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::{
     CopiedTable, Source, Store, StoreError, TableCopyProgress, begin_copy, compare, copy, end_copy,
+    occupied_table,
 };
 use serde_json::{Value, json};
 
@@ -45,8 +46,8 @@ const CLUSTER_WAIT: Duration = Duration::from_secs(10);
 /// all of its nodes, which have to be running. Nobody may write to either meanwhile, and no server
 /// have the folder open. A cluster has entities alone, so documents are left out where one of the
 /// two is a cluster. A copy that was cut short goes on where it was when it is started again, and
-/// takes no other source until it is done. Sequence numbers, and with them ETags and revisions, are
-/// new in the copy.
+/// takes no other source until it is done; other targets have to be empty. Sequence numbers, and
+/// with them ETags and revisions, are new in the copy.
 ///
 /// Example: pellucid inspect copy ./data cql://10.0.0.1:9042/pellucid
 ///
@@ -57,7 +58,8 @@ pub(crate) struct CopyArguments {
     from: String,
     /// The store that it is copied to; it is made if there is none.
     to: String,
-    /// Begin with the first key, whatever was copied before: give up a copy that was cut short.
+    /// Begin with the first key, whatever was copied before: give up a copy that was cut short, or
+    /// write over the entries of a store that has some.
     #[arg(long)]
     anew: bool,
     /// The file with the secret that the nodes of the cluster have.
@@ -94,15 +96,21 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     let tables = &tables[..];
     let identity = identity_of(source)?;
     let source = Source { store: &*from, identity: &identity };
-    if *anew {
-        end_copy(&*to, tables)?;
-    }
-    begin_copy(&source, &*to, tables).map_err(|error| match error {
+    let refused = |error: StoreError| match error {
         StoreError::Unacceptable(what) => {
             Failure::work(format!("{what}: finish that one, or give it up with --anew"))
         }
         error => Failure::work(error),
-    })?;
+    };
+    if *anew {
+        end_copy(&*to, tables)?;
+    } else if let Some(table) = occupied_table(&source, &*to, tables).map_err(refused)? {
+        return Err(Failure::work(format!(
+            "{target} has entries already, in its table {table}: name an empty store, or write \
+             over them with --anew"
+        )));
+    }
+    begin_copy(&source, &*to, tables).map_err(refused)?;
     let copied = tables.iter().map(|table| copy_table(&source, &*to, *table, json));
     let copied = copied.collect::<Result<Vec<_>, _>>()?;
     end_copy(&*to, tables)?;
@@ -148,6 +156,7 @@ fn copy_table(
         // The recorded progress of the copy is wrong, or the target has more entries: discard the
         // progress, so that the next copy starts at the first key.
         end_copy(to, &[table])?;
+        begin_copy(source, to, &[table])?;
     }
     let TableCopyProgress { entries, bytes, expired, .. } = compared?;
     if !json {

@@ -49,7 +49,6 @@ impl Failure {
 
     /// Combines outcomes. If some failed, the result is one failure with all messages and the exit
     /// code of the first.
-    #[cfg(feature = "laboratory")]
     pub(crate) fn all(
         outcomes: impl IntoIterator<Item = Result<(), Failure>>,
     ) -> Result<(), Failure> {

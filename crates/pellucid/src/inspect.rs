@@ -125,6 +125,9 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
     match &arguments.action {
         Action::Copy(_) => {}
         Action::Restore { from, speed } => {
+            if !from.is_dir() {
+                return Err(Failure::usage(format!("{} is no folder", from.display())));
+            }
             let restored = speed.copy("restoring", |options| {
                 restore_with(from, directory, &SystemFileSystem, options)
             });

@@ -135,7 +135,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "laboratory")]
         Command::Study(arguments) => study::run(arguments),
     };
-    match outcome.and_then(|()| standard_output::failure()) {
+    match Failure::all([outcome, standard_output::failure()]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("pellucid: {}", failure.text);

@@ -10,7 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
 pub(crate) use pellucid_client::http::encoded;
-use pellucid_client::http::{BodyCallback, Header, HttpRequest, Target, TlsOptions};
+use pellucid_client::http::{
+    BodyCallback, ConnectionError, Header, HttpRequest, ResponseError, Target, TlsOptions,
+};
 
 use crate::Failure;
 
@@ -22,6 +24,9 @@ pub(crate) const TOKEN_FILE_VARIABLE: &str = "PELLUCID_TOKEN_FILE";
 const SECRET_BYTES_MAX: u64 = 4 << 10;
 /// The most bytes of an error's text that are shown.
 const ERROR_BYTES_MAX: usize = 4 << 10;
+/// The possible cause of an answer that ended too early.
+const CUT_CAUSE: &str = ": the server ended its answer, as it does if the output is not read for \
+                         --exchange-timeout, or it stopped";
 /// The words of a store that accepts no more writes since a failure, as that of a sync.
 pub(crate) const REFUSES_WRITES: &str = "writes are refused since a failure";
 
@@ -44,7 +49,8 @@ pub(crate) struct ServerAddress {
     #[arg(long, env = TOKEN_FILE_VARIABLE, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// An account by its name, with --password-file.
-    #[arg(long, value_name = "NAME", requires = "password_file", conflicts_with = "token_file")]
+    #[arg(long, value_name = "NAME", requires = "password_file",
+        conflicts_with_all = ["token", "token_file"])]
     user: Option<String>,
     /// A file with the account's password, in its first line.
     #[arg(long, value_name = "FILE", requires = "user")]
@@ -69,6 +75,11 @@ impl ServerAddress {
     /// Makes the server. `further` are headers of each request, as `Name: value`.
     pub(crate) fn remote(&self, further: &[String]) -> Result<RemoteServer, Failure> {
         let target = Target::parse(&self.url).map_err(Failure::usage)?;
+        if target.url() != self.url {
+            let text = "the URL has a user, which is not sent: give --user with --password-file, \
+                        or --token-file";
+            return Err(Failure::usage(text));
+        }
         if target.path() != "/" {
             let text = format!("{}: give the server's URL alone, without a path", self.url);
             return Err(Failure::usage(text));
@@ -149,10 +160,17 @@ impl RemoteServer {
     ) -> Result<Answer, Failure> {
         let headers = format!("{}{}", self.headers, question.headers);
         let question = HttpRequest { headers: &headers, ..*question };
-        let answered = question.try_ask(&self.target, &self.tls, take);
+        let mut has_begun = false;
+        let answered = question.try_ask(&self.target, &self.tls, &mut |status, body| {
+            has_begun = true;
+            take(status, body)
+        });
         let (status, captured) = answered.map_err(|error| {
             // The cure is that of the error: a key may have any word.
-            let cured = with_cure(error.to_string());
+            let cured = match has_begun && is_of_cut(&error) {
+                true => format!("{error}{CUT_CAUSE}"),
+                false => with_cure(error.to_string()),
+            };
             let HttpRequest { method, path, .. } = question;
             Failure::work(format!("{method} {path} of {}: {cured}", self.target.address()))
         })?;
@@ -172,6 +190,12 @@ impl Answer {
     pub(crate) fn refusal(&self, text: &str, right: &str) -> String {
         format!("the server answered {}: {text}{}", self.status, hint(self.status, text, right))
     }
+}
+
+/// Returns true if the connection ended.
+fn is_of_cut(error: &ConnectionError) -> bool {
+    let is_truncated = matches!(error, ConnectionError::Malformed(ResponseError::Truncated));
+    is_truncated || error.is_of_closed_connection()
 }
 
 /// Adds a cure to the message of a request that failed.
@@ -206,7 +230,9 @@ fn hint(status: u16, text: &str, right: &str) -> String {
                 makes one)"
             .to_owned(),
         403 => format!(" (the account needs the right {right}: `pellucid account grant`)"),
-        413 => " (the server's --value-max or --batch-max is the limit)".to_owned(),
+        413 => " (the limit is the server's --value-max, --batch-max, --bodies-max or \
+                --request-memory)"
+            .to_owned(),
         421 => " (use an address in the URL, or name the host in the server's --allowed-hosts)"
             .to_owned(),
         429 | 503 => " (the server is busy: ask again later)".to_owned(),
@@ -264,6 +290,12 @@ mod tests {
             remote(&["--token-file", "/nowhere"], &[])
                 .is_err_and(|failure| { failure.code == 2 && failure.text.contains("/nowhere") })
         );
+        let both = ["x", "http://h", "--token", "t", "--user", "a", "--password-file", file];
+        assert!(ServerAddress::try_parse_from(both).is_err());
+        // Regression: a user in the URL was left out without a word.
+        let address = ServerAddress::try_parse_from(["x", "http://ada:pw@h"]).unwrap();
+        let failure = address.remote(&[]).err().unwrap();
+        assert!(failure.text.contains("--user") && !failure.text.contains("pw"));
         assert!(hint(401, "", "").contains("--token"));
         assert!(hint(403, "", "admin=read").contains("=read"));
     }

@@ -16,13 +16,6 @@ pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| failed(&error))
 }
 
-/// Prints a JSON document on one line; the errors are those of [`print_text`].
-#[cfg(feature = "laboratory")]
-pub(crate) fn print_document(document: &serde_json::Value) -> Result<(), Failure> {
-    let mut out = stdout().lock();
-    writeln!(out, "{document}").and_then(|()| out.flush()).map_err(|error| failed(&error))
-}
-
 /// Prints a line like `println!`. If that fails, the command continues without output, and the
 /// program ends with [`failure`].
 macro_rules! print_line {

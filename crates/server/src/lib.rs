@@ -25,6 +25,7 @@ mod gate;
 #[cfg(test)]
 mod isolated_process;
 mod keys;
+mod line_limit;
 mod log;
 mod metrics;
 mod names;

@@ -1,10 +1,15 @@
 //! The log: events of `tracing` for the operator. The library itself prints nothing.
 
 use std::fmt;
+use std::sync::Arc;
 
+use pellucid_clock::Clock;
+use pellucid_thread::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
+
+use crate::line_limit::LineLimit;
 
 /// The target of the server's events.
 const TARGET: &str = "pellucid";
@@ -13,19 +18,25 @@ const TARGET: &str = "pellucid";
 #[derive(Clone)]
 pub struct Log {
     dispatch: Option<Dispatch>,
+    /// The limit of lines about failed requests.
+    failures: Arc<Mutex<LineLimit>>,
 }
 
 impl Log {
     /// The destination of the process's own events.
     #[must_use]
     pub fn of_process() -> Log {
-        Log { dispatch: None }
+        Log::to(None)
     }
 
     /// A separate log that passes the text of each event to `write`.
     #[must_use]
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Log {
-        Log { dispatch: Some(Dispatch::new(Lines { write })) }
+        Log::to(Some(Dispatch::new(Lines { write })))
+    }
+
+    fn to(dispatch: Option<Dispatch>) -> Log {
+        Log { dispatch, failures: Arc::new(Mutex::new(LineLimit::new(Clock::monotonic()))) }
     }
 
     /// Sends the events that `emit` creates to this log. `emit` calls the macros of `tracing`, so
@@ -40,6 +51,22 @@ impl Log {
     /// Logs a failure that should not happen, at level `ERROR`.
     pub fn error(&self, text: &str) {
         self.with(|| tracing::error!(target: TARGET, "{text}"));
+    }
+
+    /// Logs the failure of a request, at level `ERROR` and up to a limit in each second. The first
+    /// line after that second has the number of those left out.
+    pub(crate) fn failed_request(&self, text: &str) {
+        let mut lines = self.failures.lock();
+        let is_new = lines.left_ns() == 0;
+        let (left_out, seconds) = if is_new { lines.end_interval() } else { (0, 0) };
+        let is_within = lines.admit();
+        drop(lines);
+        if left_out > 0 {
+            self.error(&format!("{left_out} further failed requests within {seconds} s"));
+        }
+        if is_within {
+            self.error(text);
+        }
     }
 
     /// Logs an event that may need action by the operator, at level `WARN`.
@@ -115,10 +142,6 @@ impl Visit for Line {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use pellucid_thread::Mutex;
-
     use super::*;
 
     impl Log {
@@ -137,5 +160,21 @@ mod tests {
         log.with(|| tracing::warn!(operation = "get", count = 3, "second"));
         tracing::info!("elsewhere");
         assert_eq!(*lines.lock(), ["first", "second operation=\"get\" count=3"]);
+    }
+
+    /// Regression: on a full disk, each refused write was a line.
+    #[test]
+    fn failed_requests_are_logged_up_to_a_limit_in_each_second_and_all_others_counted() {
+        let (log, lines) = Log::kept();
+        let age = Clock::monotonic().stopwatch();
+        (0..1_000).for_each(|_| log.failed_request("no room"));
+        let seconds = (age.elapsed_ns() / 1_000_000_000) as usize;
+        let lines = lines.lock();
+        let written = lines.iter().filter(|line| *line == "no room").count();
+        assert!(written <= 20 * (seconds + 1), "{written} in {seconds} s");
+        let counts = lines.iter().filter_map(|line| line.split_once(" further failed requests"));
+        let counted: u64 = counts.map(|(count, _)| count.parse::<u64>().unwrap()).sum();
+        let (uncounted, _) = log.failures.lock().end_interval();
+        assert_eq!(written as u64 + counted + uncounted, 1_000);
     }
 }

@@ -100,7 +100,7 @@ named! {
 pub(crate) fn check_operation(name: &str) -> Result<(), String> {
     match NAMES.operations.contains(&name) {
         true => Ok(()),
-        false => Err(format!("there is no operation `{name}`: `/_admin/account` names them all")),
+        false => Err(format!("there is no operation `{name}`: use {}", OPERATIONS.join(", "))),
     }
 }
 

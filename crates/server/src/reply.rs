@@ -335,7 +335,7 @@ impl Failure {
         };
         let status = status_of(&error);
         if status >= 500 {
-            log.error(&format!("a request failed: {error}"));
+            log.failed_request(&format!("a request failed: {error}"));
         }
         Reply::line(status, error.to_string())
     }

@@ -713,7 +713,7 @@ impl StoreShutdown {
     }
 
     fn close_store(self) -> Result<(), ServerError> {
-        self.store.close().map_err(|error| ServerError::Store(self.data, error))
+        self.store.close().map_err(|error| ServerError::Close(self.data, error))
     }
 
     /// Closes the store although some threads have not ended, and logs which. If such a thread

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use pellucid_cluster::NodeListError;
 use pellucid_http::{CertificateError, ListenAddress};
+use pellucid_store::StoreError;
 
 use crate::access::AccessError;
 
@@ -12,9 +13,11 @@ use crate::access::AccessError;
 #[derive(Debug)]
 pub enum ServerError {
     /// The store could not be opened.
-    Store(PathBuf, pellucid_store::StoreError),
+    Store(PathBuf, StoreError),
+    /// The store could not be closed.
+    Close(PathBuf, StoreError),
     /// The Cassandra or ScyllaDB ring of these nodes cannot be used.
-    Ring(String, pellucid_store::StoreError),
+    Ring(String, StoreError),
     /// The server could not listen on the address.
     Listen(ListenAddress, std::io::Error),
     /// The certificate cannot be used.
@@ -80,6 +83,15 @@ impl ServerError {
             ServerError::Store(path, error) => {
                 format!("the store in {} cannot be used: {error}", path.display())
             }
+            ServerError::Close(path, error) => {
+                let cure = match error {
+                    StoreError::Full(_) => {
+                        "; its journal has all acknowledged writes, which the next start replays"
+                    }
+                    _ => "",
+                };
+                format!("the store in {} could not be closed: {error}{cure}", path.display())
+            }
             ServerError::Ring(nodes, error) => {
                 format!("the ring of {nodes} cannot be used: {error}")
             }
@@ -143,5 +155,16 @@ mod tests {
         }
         let other = ServerError::Run(std::io::Error::from_raw_os_error(2)).to_string();
         assert!(!other.contains("ulimit"), "{other}");
+    }
+
+    /// Regression: a stop on a full disk said that the store could not be used.
+    #[test]
+    fn a_store_that_could_not_be_closed_on_a_full_disk_lost_nothing() {
+        let text = |error| ServerError::Close(PathBuf::from("x"), error).to_string();
+        let full = text(StoreError::Full("the disk is full".to_owned()));
+        assert!(full.starts_with("the store in x could not be closed: the disk is full"), "{full}");
+        assert!(full.contains("acknowledged"), "{full}");
+        let other = text(StoreError::Failed("fsync of a: EIO".to_owned()));
+        assert!(other.ends_with("could not be closed: fsync of a: EIO"), "{other}");
     }
 }

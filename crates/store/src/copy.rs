@@ -108,6 +108,26 @@ fn scan(store: &dyn Store, table: Option<Table>, start: &[u8]) -> Result<Option<
     table.map(|table| store.scan(table, all(start))).transpose()
 }
 
+/// The first of these tables in which the target has entries, and no note of a copy that has begun.
+///
+/// # Errors
+/// Those of [`begin_copy`].
+pub fn occupied_table<'a>(
+    source: &Source<'_>,
+    to: &dyn Store,
+    tables: &[CopiedTable<'a>],
+) -> Result<Option<&'a str>> {
+    let notes = Notes::of(to)?;
+    for table in tables {
+        if notes.read(table.name, source.identity)?.is_none()
+            && next(&mut scan(to, find(to, *table)?, b"")?)?.is_some()
+        {
+            return Ok(Some(table.name));
+        }
+    }
+    Ok(None)
+}
+
 /// Begins the copy of these tables, or resumes an interrupted one. Until [`end_copy`] is called,
 /// the target keeps a note of the progress of each table, and accepts no other source.
 ///

@@ -27,7 +27,9 @@ pub use backups::{
     BackupProgress, Backups,
 };
 pub use changes::{Change, ChangeFeed, ChangeReader, ChangeSelector, ChangeStep};
-pub use copy::{CopiedTable, Source, TableCopyProgress, begin_copy, compare, copy, end_copy};
+pub use copy::{
+    CopiedTable, Source, TableCopyProgress, begin_copy, compare, copy, end_copy, occupied_table,
+};
 pub use current_view::CurrentView;
 pub use error::{Result, StoreError};
 pub use hand_over::{HandOverPolicy, STALL, hand_over, hand_over_write};

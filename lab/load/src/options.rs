@@ -208,10 +208,6 @@ impl LoadOptions {
     pub fn check(&self) -> Result<(), LoadError> {
         let rates = self.stages.iter().filter(|stage| stage.rate_per_second.is_some()).count();
         let checks: [(bool, &str); 25] = [
-            (
-                self.duration().is_none_or(|duration| self.warm_up < duration),
-                "the warm-up must be shorter than the run, of which it leaves out the beginning",
-            ),
             (self.threads >= 1, "the number of threads must be at least 1"),
             (self.threads <= MAX_THREADS, "the number of threads must be at most 4096"),
             (self.connections >= self.threads, "number of connections must be >= threads"),
@@ -303,6 +299,11 @@ impl LoadOptions {
                 self.simulation.is_none() || self.threads == 1,
                 "a simulated run has one thread: virtual time has one hand",
             ),
+            // After the durations: it would blame a warm-up for a run of no length.
+            (
+                self.duration().is_none_or(|duration| self.warm_up < duration),
+                "the warm-up must be shorter than the run, of which it leaves out the beginning",
+            ),
         ];
         match checks.iter().find(|(holds, _)| !holds) {
             Some((_, text)) => Err(LoadError::Option((*text).to_owned())),
@@ -343,6 +344,7 @@ mod tests {
         let rate = Some(10);
         for (refused, reason) in [
             (LoadOptions { warm_up, limit, ..options() }, "warm-up"),
+            (LoadOptions { limit: Limit::Duration(Duration::ZERO), ..options() }, "the duration"),
             (LoadOptions { pipeline_depth: 2, rate_per_second: rate, ..options() }, "pipeline"),
             (LoadOptions { stages: mixed, ..options() }, "every stage"),
             (LoadOptions { stages: narrow, ..options() }, "as many connections as there are"),

@@ -31,6 +31,7 @@ pub(crate) use arrays::whole_range;
 pub(crate) use case::without_case;
 pub(crate) use function::Function;
 pub(crate) use makers::{STEP_BYTES, room_for, text};
+pub use time::parse as parse_date;
 pub use types::is_document_key;
 pub(crate) use value_set::{Set, compare, equal};
 

@@ -90,9 +90,10 @@ const DATE_BYTES_MAX: usize = 64;
 /// The most digits of a year.
 const YEAR_DIGITS_MAX: usize = 6;
 
-/// Parses an ISO 8601 date such as `2020-08-29T16:30:05.123+02:00`. All parts but the year are
-/// optional.
-pub(super) fn parse(text: &str) -> Option<i64> {
+/// Parses an ISO 8601 date such as `2020-08-29T16:30:05.123+02:00` to milliseconds since 1970. All
+/// parts but the year are optional.
+#[must_use]
+pub fn parse(text: &str) -> Option<i64> {
     let mut rest = text.trim();
     if rest.len() > DATE_BYTES_MAX {
         return None;

@@ -1,5 +1,7 @@
 //! The lexer: from text to tokens.
 
+use std::num::IntErrorKind;
+
 use pellucid_budget::Share;
 
 use super::ast::{Expression, Member, Statement};
@@ -222,12 +224,14 @@ impl<'a> Lexer<'a> {
         };
         self.at += 2;
         let digits = self.take_while(|next| next.is_ascii_alphanumeric());
-        match u32::from_str_radix(digits, radix) {
-            Ok(value) => Ok(Token::Integer(u64::from(value))),
-            Err(_) => {
-                Err(self.error(begin, "unexpected number, expecting at most 32 bits of digits"))
+        let expected = match u32::from_str_radix(digits, radix) {
+            Ok(value) => return Ok(Token::Integer(u64::from(value))),
+            Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+                "at most 32 bits of digits".to_owned()
             }
-        }
+            Err(_) => format!("digits of base {radix} after {}", &rest[..2]),
+        };
+        Err(self.error(begin, &format!("unexpected number, expecting {expected}")))
     }
 
     fn decimal(&mut self) -> Result<Token> {

@@ -102,6 +102,21 @@ fn errors_tell_the_position_and_the_cause() {
             "RETURN 01",
             "syntax error, unexpected number with a leading zero near '01' at position 1:8",
         ),
+        (
+            "RETURN 0b102",
+            "syntax error, unexpected number, expecting digits of base 2 after 0b near '0b102' at \
+             position 1:8",
+        ),
+        (
+            "RETURN 0xfg",
+            "syntax error, unexpected number, expecting digits of base 16 after 0x near '0xfg' at \
+             position 1:8",
+        ),
+        (
+            "RETURN 0x100000000",
+            "syntax error, unexpected number, expecting at most 32 bits of digits near \
+             '0x100000000' at position 1:8",
+        ),
         ("FOR i IN [1]", "syntax error, unexpected end of query string near '' at position 1:13"),
         (
             "RETURN 'abc",

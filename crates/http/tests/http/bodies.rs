@@ -126,6 +126,22 @@ fn the_budget_for_bodies_bounds_them_all_together() {
     assert_eq!(status(&mut first), "200");
 }
 
+/// Regression: the answer was 503 with the advice to try again, for ever.
+#[test]
+fn a_body_that_never_fits_into_a_budget_is_refused_for_good() {
+    for limits in [
+        Limits { body_bytes_in_flight: ACCOUNT_BYTES, ..Limits::default() },
+        Limits { memory: Budget::new(ACCOUNT_BYTES), ..Limits::default() },
+    ] {
+        let running = start(limits);
+        let body = "x".repeat(2 * ACCOUNT_BYTES);
+        let answer = rest(sent(&running, &(head(body.len(), "") + &body)));
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+        assert!(answer.contains(&format!("{ACCOUNT_BYTES} bytes")), "{answer}");
+        assert!(!answer.contains("Retry-After"), "{answer}");
+    }
+}
+
 /// Regression: the bodies of the streams of one connection had no limit of their own.
 #[test]
 fn one_connection_does_not_take_the_memory_of_all() {

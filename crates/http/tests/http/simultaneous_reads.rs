@@ -117,7 +117,7 @@ fn a_refusal_is_sent_behind_the_responses_that_wait() {
     let answers = rest(&mut sockets[0]);
     let statuses: Vec<_> = answers.match_indices("HTTP/1.1 ").collect();
     let status_at = |number: usize| &answers[statuses[number].0 + 9..][..3];
-    assert_eq!((status_at(0), status_at(1), statuses.len()), ("200", "503", 2), "{answers}");
+    assert_eq!((status_at(0), status_at(1), statuses.len()), ("200", "413", 2), "{answers}");
 }
 
 /// The wait for other connections of the same wake-up is part of `queue`, and the phases still add

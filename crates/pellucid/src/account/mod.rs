@@ -134,6 +134,9 @@ pub(crate) fn run(arguments: &AccountArguments) -> Result<(), Failure> {
     let data = arguments.data.as_deref().ok_or_else(|| {
         Failure::usage("say where the store is: --data DIR (see pellucid account --help)")
     })?;
+    if !matches!(arguments.action, Action::Add { .. }) && !data.is_dir() {
+        return Err(Failure::usage(format!("{} is no folder", data.display())));
+    }
     let file = AccountFile::new(data);
     match &arguments.action {
         Action::Add { name, admin, grants, no_password } => {

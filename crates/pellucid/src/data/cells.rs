@@ -1,6 +1,6 @@
 //! Converts JSON values to cells of a table and back without loss.
 //!
-//! A cell that is valid JSON holds that value; any other cell holds a string. So a string that
+//! A cell that is a JSON value holds that value; any other cell holds a string. So a string that
 //! looks like JSON, such as `5` or `true`, is written with its JSON quotes. So is the empty string,
 //! because an empty cell means that the attribute is missing. Attributes that are always strings,
 //! such as `_key`, are written without quotes.
@@ -14,18 +14,23 @@ use super::json::is_json;
 /// Attributes that are always strings.
 const TEXTS: [&str; 5] = ["_key", "_id", "_rev", "_from", "_to"];
 
+/// True if the text is a JSON value. A number that no server can store, such as `1e999`, is none.
+fn is_value(text: &str) -> bool {
+    is_json(text.as_bytes()) && !text.parse::<f64>().is_ok_and(f64::is_infinite)
+}
+
 /// Converts the value of the attribute `name` to a cell; `None` if `value` is not valid JSON.
 pub(super) fn cell_of<'a>(name: &str, value: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     if !value.starts_with(b"\"") {
         return Some(Cow::Borrowed(value));
     }
     let text = serde_json::from_slice::<String>(value).ok()?;
-    let is_plain = TEXTS.contains(&name) || !text.is_empty() && !is_json(text.as_bytes());
+    let is_plain = TEXTS.contains(&name) || !text.is_empty() && !is_value(&text);
     Some(if is_plain { Cow::Owned(text.into_bytes()) } else { Cow::Borrowed(value) })
 }
 
 /// Appends the JSON value of the attribute `name` to `out`. `cell` must not be empty. If `infers`,
-/// a cell that is valid JSON is that value; otherwise every cell is a string.
+/// a cell that is a JSON value is that value; otherwise every cell is a string.
 pub(super) fn write_value(
     name: &str,
     cell: &[u8],
@@ -33,7 +38,7 @@ pub(super) fn write_value(
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let text = std::str::from_utf8(cell).map_err(|_| format!("`{name}` is no UTF-8"))?;
-    if !infers || TEXTS.contains(&name) || !is_json(cell) {
+    if !infers || TEXTS.contains(&name) || !is_value(text) {
         out.extend_from_slice(Value::from(text).to_string().as_bytes());
         return Ok(());
     }
@@ -60,6 +65,8 @@ mod tests {
             (r#""true""#, r#""true""#),
             (r#""""#, r#""""#),
             (r#""[]""#, r#""[]""#),
+            (r#""1e999""#, "1e999"),
+            (r#""-1e999""#, "-1e999"),
             (r#"" 12""#, " 12"),
             (r#""\"x\"""#, r#""\"x\"""#),
         ] {

@@ -19,7 +19,6 @@ use super::growth::{self, Growth};
 use super::measured_run::{Run, measure};
 use super::show::time;
 use crate::Failure;
-use crate::standard_output::{print_document, print_text};
 
 /// The default length of a run that confirms a rate.
 const CONFIRMATION: Duration = Duration::from_secs(30);
@@ -69,11 +68,11 @@ struct SearchResult {
 /// Runs the search, prints each trial and the knee, and writes the run that confirmed it.
 pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     let mut found = find(task)?;
-    let printed = match task.output.json {
-        true => print_document(&found.json()),
-        false => print_text(&found.text()),
-    };
-    let mut outcomes = vec![found.failure.take().map_or(Ok(()), Err), printed];
+    match task.output.json {
+        true => print_line!("{}", found.json()),
+        false => print_part!("{}", found.text()),
+    }
+    let mut outcomes = vec![found.failure.take().map_or(Ok(()), Err)];
     let about = found.about();
     if let Some(mut run) = found.run() {
         outcomes.push(task.output.files.write(&[&run], vec![about]));
@@ -100,7 +99,7 @@ fn find(task: &Task) -> Result<SearchResult, Failure> {
         let length = if confirm { confirmation } else { trial };
         match attempt(task, objectives, rate_per_second, length) {
             Ok((run, kept)) if !is_cut(task, &run.result) => {
-                found.failure = tell(task, &run.result, confirm, &kept).err();
+                tell(task, &run.result, confirm, &kept);
                 search.report(kept.is_ok());
                 found.take(rate_per_second, confirm, run, &kept);
             }
@@ -201,22 +200,17 @@ fn options_of(task: &Task, rate: f64, length: Duration) -> Result<LoadOptions, F
     Ok(options)
 }
 
-fn tell(
-    task: &Task,
-    result: &LoadResult,
-    confirm: bool,
-    kept: &Result<(), String>,
-) -> Result<(), Failure> {
+fn tell(task: &Task, result: &LoadResult, confirm: bool, kept: &Result<(), String>) {
     if task.output.json {
-        return Ok(());
+        return;
     }
     let rate = result.load.rate_per_second.unwrap_or(0);
     let p99 = time(result.times.response.value_at_quantile(0.99));
     let what = if confirm { "confirm" } else { "try" };
-    print_text(&match kept {
-        Ok(()) => format!("  {what:<8}{rate:>10}/s  held      p99 {p99}\n"),
-        Err(reason) => format!("  {what:<8}{rate:>10}/s  not held  p99 {p99}: {reason}\n"),
-    })
+    match kept {
+        Ok(()) => print_line!("  {what:<8}{rate:>10}/s  held      p99 {p99}"),
+        Err(reason) => print_line!("  {what:<8}{rate:>10}/s  not held  p99 {p99}: {reason}"),
+    }
 }
 
 /// Measures the growth of the steps of a request from half the knee to just above it. `rate` is the

@@ -12,7 +12,6 @@ use super::background::{BackgroundWatcher, BackgroundWork};
 use super::latency_breakdowns::LatencyBreakdowns;
 use super::{account, document, section, show};
 use crate::Failure;
-use crate::standard_output::print_text;
 
 /// A run that was measured.
 pub(super) struct Run {
@@ -114,8 +113,7 @@ impl Run {
 pub(super) fn measure(options: &LoadOptions, header: &str) -> Result<LoadResult, Failure> {
     let mut line = show::ProgressLine::new();
     let mut progress = |progress: Progress| match progress {
-        // An error of printing is ignored here: printing the table at the end reports it.
-        Progress::Ready => drop(print_text(header)),
+        Progress::Ready => print_part!("{header}"),
         Progress::Running { elapsed, requests, errors } => line.show(elapsed, requests, errors),
     };
     let result = run(options, &mut progress);

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use pellucid_load::wrk2;
 
 use crate::Failure;
-use crate::standard_output::{print_document, print_text};
 pub(crate) use arguments::LoadArguments;
 use arguments::Task;
 pub(crate) use outputs::{check_writable, save};
@@ -49,15 +48,13 @@ fn single(task: &Task) -> Result<(), Failure> {
     let header = if task.output.json { String::new() } else { wrk2::header(&task.options) };
     let mut run = task.measure(&task.options, &header)?;
     let written = task.output.files.write(&[&run], Vec::new());
-    let printed = match task.output.json {
-        true => vec![print_document(&run.document()), run.call_done()],
-        // As in wrk, the output of the script's `done` follows the table directly.
-        false => vec![
-            print_text(&wrk2::table(&run.result, task.distributions)),
-            run.call_done(),
-            print_text(&run.text()),
-        ],
+    // As in wrk, the output of the script's `done` follows the table directly.
+    let (before, after) = match task.output.json {
+        true => (format!("{}\n", run.document()), String::new()),
+        false => (wrk2::table(&run.result, task.distributions), run.text()),
     };
-    let checked = [run.check(task.search.slo.as_ref()), written];
-    Failure::all(checked.into_iter().chain(printed))
+    print_part!("{before}");
+    let done = run.call_done();
+    print_part!("{after}");
+    Failure::all([run.check(task.search.slo.as_ref()), written, done])
 }

@@ -13,7 +13,6 @@ use super::arguments::Task;
 use super::measured_run::Run;
 use super::show::time;
 use crate::Failure;
-use crate::standard_output::{print_document, print_text};
 
 /// The rule of thumb for the number of connections, applied to a server.
 struct Rule {
@@ -64,7 +63,7 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     let all = all.collect::<Result<Vec<_>, _>>()?;
     let mut outcomes = Vec::new();
     if !task.output.json {
-        outcomes.push(print_text(&head(task)));
+        print_part!("{}", head(task));
     }
     let mut runs: Vec<Run> = Vec::new();
     let is_stopped = || task.options.stop.load(Ordering::Relaxed);
@@ -88,20 +87,19 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
         }
         let Some(run) = runs.last() else { break };
         if !task.output.json {
-            outcomes.push(print_text(&row(run)));
+            print_part!("{}", row(run));
         }
         if run.result.failure.is_some() {
             break;
         }
     }
     outcomes.extend(runs.iter().map(|run| check(task, run)));
-    outcomes.push(match task.output.json {
-        true => print_document(&document(task, &rule, &runs, &outcomes)),
-        false => {
-            let choice = choice(&points(&runs), &rule, task.options.is_paced());
-            print_text(&(distributions(task, &runs) + &choice))
-        }
-    });
+    if task.output.json {
+        print_line!("{}", document(task, &rule, &runs, &outcomes));
+    } else {
+        let choice = choice(&points(&runs), &rule, task.options.is_paced());
+        print_part!("{}{choice}", distributions(task, &runs));
+    }
     if !runs.is_empty() {
         outcomes.push(task.output.files.write(&runs.iter().collect::<Vec<_>>(), Vec::new()));
     }

@@ -30,7 +30,7 @@ pub(crate) use crate::settings::sources::default_folder;
 pub(crate) use crate::settings::values::{AccountingKind, EngineKind, Size};
 use crate::settings::values::{
     AuthenticationKind, HandOverKind, LogFormat, LogLevel, SocketMode, Sync, TimeSpan,
-    read_addresses, write_addresses,
+    read_addresses, read_folder, write_addresses,
 };
 
 /// The settings from one source. A setting that is `None` is taken from the next source.
@@ -40,6 +40,7 @@ struct Settings {
     /// The folder of the store; with another engine than the embedded one, of the server's own
     /// files [default: pellucid in $XDG_DATA_HOME or ~/.local/share]; it is made if there is none.
     #[arg(long, env = "PELLUCID_DATA")]
+    #[serde(default, deserialize_with = "read_folder")]
     data: Option<PathBuf>,
     /// Addresses to listen on [default: 127.0.0.1:8080], separated by commas or in several flags
     /// (in a file: a list): ADDRESS:PORT, where port 0 takes any that is free, or unix:PATH for a

@@ -153,6 +153,7 @@ mod tests {
             ("\nlisten = 'here'", ["`listen`", "address"]),
             ("\nlisten = 80", ["`listen`", "127.0.0.1:8080"]),
             ("\nlisten = []", ["`listen`", "empty list"]),
+            ("\ndata = ''", ["`data`", "empty path"]),
             ("\nlisten = ['127.0.0.1:1', 'unix:']", ["`listen`", "names no file"]),
             ("\nsocket-mode = '0066'", ["`socket-mode`", "0660"]),
             ("\nsocket-mode = 0o660", ["`socket-mode`", "string"]),

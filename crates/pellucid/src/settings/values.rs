@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -138,6 +139,15 @@ impl fmt::Display for SocketMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04o}", self.0)
     }
+}
+
+/// Reads the path of a folder. An empty one would stand for the current folder.
+pub(crate) fn read_folder<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(from)?;
+    if path.as_os_str().is_empty() {
+        return Err(serde::de::Error::custom("an empty path: name a folder"));
+    }
+    Ok(Some(path))
 }
 
 /// Addresses in a file: a string for one, or a list of strings.

@@ -53,6 +53,8 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
     fails(&["query", "http://127.0.0.1:1", "RETURN 1", "--patience", "0"], 2, "--patience");
     fails(&["load"], 2, "<URL>");
     fails(&["load", "nonsense"], 2, "http://");
+    // Regression: it was taken for a folder without accounts.
+    fails(&["account", "list", "--data", "/nowhere"], 2, "/nowhere is no folder");
     fails(&["load", "-c", "x", "http://127.0.0.1:1"], 2, "-c");
     fails(&["load", "-c", "1", "-t", "2", "http://127.0.0.1:1"], 2, "connections");
     fails(&["load", "-d", "long", "http://127.0.0.1:1"], 2, "-d");

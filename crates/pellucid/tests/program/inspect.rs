@@ -257,6 +257,8 @@ fn wrong_usage_and_a_store_in_use_are_refused() {
     let empty = folder.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     assert_eq!(inspect(&empty, &["dump"]).0, 1);
+    let (code, _, errors) = inspect(&folder.path().join("new"), &["restore", "/nowhere"]);
+    assert!(code == 2 && errors.contains("/nowhere is no folder"), "{errors}");
     assert!(std::fs::read_dir(&empty).unwrap().next().is_none());
     let engine = Engine::open(&directory, EngineOptions::default()).unwrap();
     for action in

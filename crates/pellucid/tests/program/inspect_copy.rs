@@ -110,9 +110,25 @@ fn entities_and_documents_are_copied_and_compared() {
     assert_eq!(client.get("/_api/document/c/k").json()["n"], 7);
     assert_eq!(client.put(&entity("beside"), "x").status, 201);
     serving.stop();
+    // The second time, a note of the copy stands in the target.
+    for flags in [&["--anew"][..], &[]] {
+        let (code, _, errors) = copy(from.to_str().unwrap(), &to, flags);
+        assert_eq!(code, 1, "{flags:?}");
+        assert!(errors.contains("\"beside\" is in the copy alone"), "{errors}");
+    }
+}
+
+/// Regression: the entries of the target were overwritten before the difference was reported.
+#[test]
+fn a_target_with_entries_of_its_own_is_refused() {
+    let (_folder, from, to) = two();
+    fill(&from, 0..2);
+    fill(&to, 1..3);
     let (code, _, errors) = copy(from.to_str().unwrap(), &to, &[]);
-    assert_eq!(code, 1);
-    assert!(errors.contains("\"beside\" is in the copy alone"), "{errors}");
+    assert!(code == 1 && errors.contains("has entries already, in its table entities"), "{errors}");
+    assert_eq!(copied(&to, &from.with_extension("copy"), &[])["compared"], 2, "nothing is changed");
+    let (code, _, errors) = copy(from.to_str().unwrap(), &to, &["--anew"]);
+    assert!(code == 1 && errors.contains("\"000002\" is in the copy alone"), "{errors}");
 }
 
 /// Regression: a copy took no value above 64 MiB, whatever the limit of the server.
@@ -152,7 +168,7 @@ fn a_copy_that_failed_goes_on_where_it_was_and_takes_no_other_source() {
     assert_eq!((&told["resumed"], &told["compared"]), (&true.into(), &ENTRIES.into()));
     let count = told["copied"].as_u64().unwrap() as usize;
     assert!((ENTRIES / 4..ENTRIES / 2).contains(&count), "{told}");
-    let told = copied(&moved, &to, &[]);
+    let told = copied(&moved, &to, &["--anew"]);
     assert_eq!((&told["resumed"], &told["copied"]), (&false.into(), &ENTRIES.into()));
 }
 
@@ -184,15 +200,17 @@ fn a_copy_that_is_killed_goes_on_where_it_was() {
         assert!(line.starts_with("entities: copied 10"), "{line}");
         child.kill().unwrap();
         child.wait().unwrap();
-        let told = copied(&from, &to, &[]);
-        if told["resumed"] == true {
-            break told;
+        let (code, output, errors) = copy(from.to_str().unwrap(), &to, &["--json"]);
+        if code == 0 {
+            let told: Value = serde_json::from_str(&output).unwrap();
+            break told["tables"][0].clone();
         }
         // On a busy machine, the copy may end before it is killed.
-        assert!(begun.elapsed() < PATIENCE, "{tries}: {told}");
+        assert!(errors.contains("has entries already"), "{errors}");
+        assert!(begun.elapsed() < PATIENCE, "{tries}");
         tries += 1;
     };
-    assert_eq!(told["compared"], MANY_ENTRIES);
+    assert_eq!((&told["resumed"], &told["compared"]), (&true.into(), &MANY_ENTRIES.into()));
     assert!(told["copied"].as_u64().unwrap() < MANY_ENTRIES as u64 / 2, "{told}");
 }
 

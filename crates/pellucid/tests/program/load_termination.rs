@@ -163,9 +163,10 @@ fn a_sweep_keeps_its_objectives_and_calls_done() {
     assert_eq!(sweep("p50=30s,errors=100%").status.code(), Some(0));
 }
 
-/// Regression: a full disk or a closed pipe as standard output made the load panic.
+/// Regression: a full disk as standard output made the load panic, and was told twice; a closed
+/// pipe was a failure.
 #[test]
-fn a_result_that_cannot_be_printed_is_a_failure() {
+fn a_result_that_cannot_be_printed_is_a_failure_unless_its_reader_has_gone() {
     let bench = TestFixture::start();
     let url = bench.url();
     let short = ["load", "-t", "1", "-d", "200ms", "-R", "50"];
@@ -186,11 +187,16 @@ fn a_result_that_cannot_be_printed_is_a_failure() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        for out in [Stdio::from(full), writer.into()] {
+        for (out, count) in [(Stdio::from(full), 1), (writer.into(), 0)] {
             let mut command = pellucid(&arguments);
             let child = command.stdout(out).stderr(Stdio::piped()).spawn().unwrap();
             let output = child.wait_with_output().unwrap();
-            failed(&output, 1, "cannot write to standard output");
+            let errors = text(&output.stderr);
+            // On a busy machine, the run may fail for another reason: without an answer.
+            let is_failed = output.status.code() == Some(1);
+            assert!(is_failed || count == 0 && output.status.success(), "{arguments:?}: {errors}");
+            let reports = errors.matches("cannot write to standard output").count();
+            assert_eq!(reports, count, "{arguments:?}: {errors}");
         }
     }
     assert!(bench.read("r.html").contains("Percentiles"), "the report is written all the same");

@@ -58,7 +58,7 @@ impl AccountFile {
         self.folder.join(FILE)
     }
 
-    /// Reads the accounts; an empty list if there is no file.
+    /// Reads the accounts; an empty list if there is no file, and no link to one.
     ///
     /// # Errors
     /// If the file cannot be read, others may read it, or its content is invalid.
@@ -66,7 +66,14 @@ impl AccountFile {
         let path = self.path();
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return AccountList::empty(),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if !path.is_symlink() {
+                    return AccountList::empty();
+                }
+                // The file may only be missing for a while, as a volume that is not mounted.
+                let what = "it is a link to a file that does not exist".to_owned();
+                return Err(AccessError::Malformed(path, what));
+            }
             Err(error) => return Err(AccessError::File(path, error)),
         };
         let metadata = file.metadata().map_err(|error| AccessError::File(path.clone(), error))?;
@@ -98,7 +105,7 @@ impl AccountFile {
     /// of other processes, wait for each other.
     ///
     /// # Errors
-    /// `change` fails, the file would be too long, or it cannot be read or written.
+    /// `change` fails, the file is a link or would be too long, or it cannot be read or written.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut AccountList) -> Result<T, AccessError>,
@@ -107,6 +114,13 @@ impl AccountFile {
         let lock = private(&lock_path).and_then(|lock| lock.lock().map(|()| lock));
         // Held until the end of this function: closing the file releases the lock.
         let _lock = lock.map_err(|error| AccessError::File(lock_path, error))?;
+        if self.path().is_symlink() {
+            // The new file would take the place of the link. It is not followed: the owner of the
+            // folder could have root change the accounts of another store.
+            let path = self.path();
+            let what = format!("{} is a link: change the file that it leads to", path.display());
+            return Err(AccessError::Unacceptable(what));
+        }
         let mut list = self.read()?;
         let outcome = change(&mut list)?;
         let text = serde_json::to_string_pretty(&list).map_err(std::io::Error::from);
@@ -179,6 +193,22 @@ mod tests {
         std::os::unix::fs::symlink(&target, &link).unwrap();
         assert!(private(&link).is_err());
         assert_eq!(std::fs::read(&target).unwrap(), b"of root");
+    }
+
+    /// Regression: a link whose file was missing counted as no accounts, so that the server was
+    /// open; and a change took the place of a link.
+    #[test]
+    fn a_link_is_neither_taken_for_no_accounts_nor_replaced() {
+        let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let [file, target] = [&folder, &other].map(|folder| AccountFile::new(folder.path()));
+        std::os::unix::fs::symlink(target.path(), file.path()).unwrap();
+        let text = file.read().err().unwrap().to_string();
+        assert!(text.ends_with("a link to a file that does not exist"), "{text}");
+        add(&target, "a").unwrap();
+        assert_eq!(file.read().unwrap().accounts().len(), 1);
+        let text = add(&file, "b").unwrap_err().to_string();
+        assert!(text.contains("is a link"), "{text}");
+        assert!(file.path().is_symlink() && target.read().unwrap().accounts().len() == 1);
     }
 
     fn add(file: &AccountFile, name: &str) -> Result<(), AccessError> {

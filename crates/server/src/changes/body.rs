@@ -298,7 +298,7 @@ impl ChangesBody {
 
     /// Logs the error and cuts the stream.
     fn broken(&self, what: &dyn std::fmt::Display) -> FillResult {
-        self.log.error(&format!("changes were cut short: {what}"));
+        self.log.failed_request(&format!("changes were cut short: {what}"));
         FillResult::Broken
     }
 }

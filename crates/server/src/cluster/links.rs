@@ -13,11 +13,13 @@ use pellucid_cluster::{
 use pellucid_http::{LinkContext, LinkEvent, Messenger, Request, Ticket};
 use pellucid_thread::{Mutex, ParkedWork, WaitKind};
 
-use super::owner_reply::{ForwardedRequest, OwnerReply, refusal_of};
+use super::merged_entries::MergedEntries;
+use super::owner_reply::{ForwardedRequest, OwnerReply, WAITS_ONE_IN, refusal_of};
 use super::serve::Owner;
 use super::served_request::ServedRequest;
 use crate::access::Accounts;
-use crate::answer::{Answer, HandlerResult, LoopExchange, LoopMessage};
+use crate::answer::{Answer, DeferredReply, HandlerResult, LoopExchange, LoopMessage};
+use crate::entities::ranges::RangeBody;
 use crate::entities::{EntityHeaders, WriteParameters, batch};
 use crate::names::{Operation, Outcome as End};
 use crate::reply::{Body, Failure, Reply, WriteReply};
@@ -44,6 +46,13 @@ enum Context {
     Range(Ticket, Weak<Mutex<RangePages>>, usize),
 }
 
+/// A range whose reply is not begun: it waits for the first page of each node.
+struct WaitingRange {
+    ticket: Ticket,
+    body: RangeBody<MergedEntries>,
+    put_down: ParkedWork,
+}
+
 /// The links of one event loop, the state of the asks on them, and the state to serve peers.
 pub(crate) struct Links {
     cluster: Arc<Cluster>,
@@ -56,6 +65,7 @@ pub(crate) struct Links {
     /// handed over.
     arriving: Vec<(Ticket, UnverifiedCaller)>,
     ranges: Vec<(Ticket, Weak<Mutex<RangePages>>)>,
+    waiting_ranges: Vec<WaitingRange>,
     buffers: Vec<Vec<u8>>,
 }
 
@@ -87,6 +97,7 @@ impl Links {
             messenger: turn.messenger(),
             arriving: Vec::new(),
             ranges: Vec::new(),
+            waiting_ranges: Vec::new(),
             buffers: Vec::new(),
         })
     }
@@ -195,9 +206,17 @@ impl Links {
         Ok(Answer::Away)
     }
 
-    /// Registers a range whose pages are fetched from other nodes as they are needed.
-    pub(super) fn follow_range(&mut self, ticket: Ticket, pages: &Arc<Mutex<RangePages>>) {
+    /// Registers a range whose pages are fetched from other nodes as they are needed. Its reply
+    /// begins once the first pages are here, or a node has failed.
+    pub(super) fn follow_range(
+        &mut self,
+        ticket: Ticket,
+        pages: &Arc<Mutex<RangePages>>,
+        body: RangeBody<MergedEntries>,
+    ) {
         self.ranges.push((ticket, Arc::downgrade(pages)));
+        let put_down = ParkedWork::put_down(WaitKind::Node);
+        self.waiting_ranges.push(WaitingRange { ticket, body, put_down });
     }
 
     /// The index of this node.
@@ -318,8 +337,8 @@ impl Links {
         if !self.ranges.is_empty() {
             self.ask_for_pages(turn);
         }
+        let mut is_more = self.begin_replies(turn);
         let Links { peers, callers, buffers, .. } = self;
-        let mut is_more = false;
         if peers.is_dirty() {
             let registry = turn.registry();
             peers.settle(registry, &mut |context, outcome| {
@@ -381,6 +400,23 @@ impl Links {
             }
             true
         });
+    }
+
+    /// Begins the replies of ranges whose first pages are here, or one of whose nodes has failed.
+    /// Returns true if there are any.
+    fn begin_replies(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> bool {
+        let mut has_begun = false;
+        let is_due = |range: &mut WaitingRange| range.body.entries().are_here() != Ok(false);
+        for range in self.waiting_ranges.extract_if(.., is_due) {
+            let WaitingRange { ticket, mut body, put_down } = range;
+            put_down.end_by_chance(WAITS_ONE_IN);
+            let first = body.entries().are_here();
+            let reply = first.map(|_| Reply::streamed(body.form().content_type(), body));
+            let made = DeferredReply::of(reply.map_err(Failure::Store));
+            turn.complete(ticket, LoopMessage::Made(Box::new(made)));
+            has_begun = true;
+        }
+        has_begun
     }
 }
 

@@ -5,6 +5,7 @@
 //! sent and answered on the loop that read it. docs/cluster.md describes the design.
 
 mod links;
+mod merged_entries;
 mod owner_parts;
 mod owner_reply;
 mod page;

@@ -11,7 +11,7 @@ use crate::reply::{Failure, Reply, WriteReply};
 
 /// One in this number of waits for other nodes is recorded in the profile of waits: recording all
 /// would cost each forwarded request a stack and a lock. The account has the times of all waits.
-const WAITS_ONE_IN: u32 = 64;
+pub(super) const WAITS_ONE_IN: u32 = 64;
 
 /// The kind of a forwarded request, kept until the answer arrives.
 pub(crate) enum ForwardedRequest {
@@ -43,7 +43,7 @@ impl OwnerReply {
         timeline.stamp(Stamp::Executed);
         if answer.answer.status == AnswerStatus::NotOwner {
             let line = String::from_utf8_lossy(&payload).into_owned();
-            log.error(&format!("a forwarded request was not taken: {line}"));
+            log.failed_request(&format!("a forwarded request was not taken: {line}"));
             return Err(Failure::Refused(500, line.into()));
         }
         if let Some(error) = answer.error(&payload) {

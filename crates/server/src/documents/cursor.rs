@@ -40,7 +40,8 @@ pub(super) struct StreamedQuery {
 /// A result that is returned in batches.
 pub(super) struct Cursor {
     pub(super) id: u64,
-    pub(super) database: String,
+    /// The number of its database: a later one of the same name is another.
+    pub(super) database: u64,
     pub(super) owner: Owner,
     /// The collections whose documents may be in further batches.
     pub(super) collections: Vec<String>,

@@ -151,7 +151,7 @@ impl Cursors {
     ///
     /// # Errors
     /// 1600 if there is none, or it belongs to another caller; 1601 if another call reads it.
-    pub(super) fn take(&self, database: &str, id: u64, caller: &Identity) -> Result<Box<Cursor>> {
+    pub(super) fn take(&self, database: u64, id: u64, caller: &Identity) -> Result<Box<Cursor>> {
         self.take_if(id, |owner, of| owner.is(caller) && of.is_none_or(|of| of == database))
     }
 
@@ -159,8 +159,8 @@ impl Cursors {
     ///
     /// # Errors
     /// Those of [`Self::take`].
-    pub(super) fn remove(&self, database: &str, id: u64, caller: &Identity) -> Result<()> {
-        let yields = |owner: &Owner, of: Option<&str>| {
+    pub(super) fn remove(&self, database: u64, id: u64, caller: &Identity) -> Result<()> {
+        let yields = |owner: &Owner, of: Option<u64>| {
             owner.yields_to(caller) && of.is_none_or(|of| of == database)
         };
         let cursor = self.take_if(id, yields)?;
@@ -174,11 +174,11 @@ impl Cursors {
     fn take_if(
         &self,
         id: u64,
-        may_be: impl FnOnce(&Owner, Option<&str>) -> bool,
+        may_be: impl FnOnce(&Owner, Option<u64>) -> bool,
     ) -> Result<Box<Cursor>> {
         let mut cursors = self.table.lock();
         let slot = cursors.slots.get_mut(&id).ok_or(ErrorNumber::CURSOR_NOT_FOUND)?;
-        let database = slot.cursor.as_deref().map(|cursor| &*cursor.database);
+        let database = slot.cursor.as_ref().map(|cursor| cursor.database);
         if !may_be(&slot.owner, database) {
             return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
         }

@@ -142,7 +142,7 @@ impl QueryRunner {
                 replied
             }
             (Method::Delete, Some(Some(id))) => {
-                self.cursors.remove(&database.name, id, caller)?;
+                self.cursors.remove(database.id, id, caller)?;
                 Ok(success(202, serde_json::json!({ "id": id.to_string() })))
             }
             (Method::Post | Method::Put | Method::Delete, Some(None)) => {
@@ -426,7 +426,7 @@ impl QueryRunner {
         Ok(Box::new(Cursor {
             // The caller sets the number.
             id: 0,
-            database: context.database.name.clone(),
+            database: context.database.id,
             owner: Owner::of(context.caller),
             collections: plan.collections().map(|(name, _)| name.to_owned()).collect(),
             text: if request.is_stream { request.query.clone() } else { String::new() },
@@ -453,7 +453,7 @@ impl QueryRunner {
         id: u64,
         caller: &Identity,
     ) -> ReplyResult {
-        let cursor = self.cursors.take(&database.name, id, caller)?;
+        let cursor = self.cursors.take(database.id, id, caller)?;
         // Rights may have been revoked since the previous batch.
         let may_read = |name: &String| authorize(caller, &database.name, name, Right::Read);
         if let Err(error) = cursor.collections.iter().try_for_each(may_read) {

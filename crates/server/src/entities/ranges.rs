@@ -212,6 +212,10 @@ impl<E: Entries> RangeBody<E> {
         taken.map_err(|over| StoreError::Busy(over.to_string()))
     }
 
+    pub(crate) fn entries(&mut self) -> &mut E {
+        &mut self.entries
+    }
+
     /// Releases what can be found again, before the client may pause.
     pub(crate) fn release(&mut self) {
         self.entries.release();
@@ -225,7 +229,7 @@ impl<E: Entries> RangeBody<E> {
 impl<E: Entries> BodySource for RangeBody<E> {
     fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         self.try_fill(out).unwrap_or_else(|what| {
-            self.log.error(&format!("{} was cut short: {what}", E::NAME));
+            self.log.failed_request(&format!("{} was cut short: {what}", E::NAME));
             FillResult::Broken
         })
     }

@@ -5,18 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use pellucid_account::{PHASES, Record, TRANSPORT_PARTS};
-use pellucid_clock::{Clock, Stopwatch};
+use pellucid_clock::Clock;
 
 use crate::documents::SlowQuery;
+use crate::line_limit::LineLimit;
 use crate::names::NAMES;
 use crate::observer::Observer;
 use crate::reporter::context::TraceContext;
-
-/// The limit of lines within one interval, so that a server on which everything is slow is not busy
-/// with logging.
-const LINES_MAX: usize = 20;
-/// The least length of an interval.
-const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The record of a slow request, and its trace if it is traced.
 pub(crate) struct SlowRequest {
@@ -26,26 +21,23 @@ pub(crate) struct SlowRequest {
 
 /// Writes lines up to the limit, and counts the requests beyond it.
 pub(crate) struct SlowLog {
-    written: usize,
-    left_out: u64,
-    /// The time since the begin of the interval.
-    age: Stopwatch,
+    lines: LineLimit,
 }
 
 impl SlowLog {
     pub(crate) fn new(clock: Clock) -> SlowLog {
-        SlowLog { written: 0, left_out: 0, age: clock.stopwatch() }
+        SlowLog { lines: LineLimit::new(clock) }
     }
 
     /// Writes the lines of the requests of `queue` until it is closed.
     pub(crate) fn run(mut self, queue: &Receiver<SlowRequest>, observer: &Observer) {
         loop {
-            let received = queue.recv_timeout(Duration::from_nanos(self.left_ns()));
+            let received = queue.recv_timeout(Duration::from_nanos(self.lines.left_ns()));
             if let Ok(SlowRequest { record, context }) = &received {
                 self.write(record, *context, observer);
             }
             let is_over = matches!(received, Err(RecvTimeoutError::Disconnected));
-            if is_over || self.left_ns() == 0 {
+            if is_over || self.lines.left_ns() == 0 {
                 self.end_interval(observer);
             }
             if is_over {
@@ -54,18 +46,11 @@ impl SlowLog {
         }
     }
 
-    /// The time until the interval may end, in nanoseconds.
-    fn left_ns(&self) -> u64 {
-        INTERVAL_NS.saturating_sub(self.age.elapsed_ns())
-    }
-
     /// Writes the line of a request, or counts it as left out if the limit is reached.
     fn write(&mut self, record: &Record, context: Option<TraceContext>, observer: &Observer) {
-        if self.written >= LINES_MAX {
-            self.left_out += 1;
+        if !self.lines.admit() {
             return;
         }
-        self.written += 1;
         let facts = &record.facts;
         let clock = observer.account.clock();
         let operation = NAMES.operations.get(usize::from(facts.operation)).unwrap_or(&"unknown");
@@ -114,11 +99,10 @@ impl SlowLog {
 
     /// Begins a new interval, and logs how many requests were left out in the last one.
     fn end_interval(&mut self, observer: &Observer) {
-        let left_out = self.left_out + observer.followed.slow_dropped.swap(0, Ordering::Relaxed);
+        let (left_out, seconds) = self.lines.end_interval();
+        let left_out = left_out + observer.followed.slow_dropped.swap(0, Ordering::Relaxed);
         if left_out > 0 {
-            let seconds = ((self.age.elapsed_ns() + INTERVAL_NS / 2) / INTERVAL_NS).max(1);
             observer.log.write(&format!("{left_out} further slow requests within {seconds} s"));
         }
-        *self = SlowLog::new(observer.account.clock());
     }
 }

@@ -305,6 +305,31 @@ fn asks_beyond_the_limit_of_a_peer_are_refused() {
     assert_eq!(next.answer().text(), "room again");
 }
 
+/// Regression: a failure before the first page was a 200 without a body, and a cut connection.
+#[test]
+fn a_merged_range_that_cannot_begin_has_the_status_of_the_failure() {
+    let alone = start_as(b"", |cluster| {
+        (cluster.wait, cluster.silence, cluster.in_flight_max) = (PATIENCE, PATIENCE, 1);
+    });
+    let mut peer = alone.peer();
+    let range = "/v0/entities?start=a&cluster=true";
+    let mut waiting = alone.client();
+    waiting.send(&request("GET", range, &[], b""));
+    let id = next_ask(&mut peer);
+    let refused = alone.client().get(range).having(503);
+    assert!(refused.text().contains("too many requests"), "{}", refused.text());
+    let busy = Answer { payload: b"later", ..Answer::plain(id, AnswerStatus::Busy) };
+    let mut bytes = Vec::new();
+    busy.encode(&mut bytes);
+    peer.send(&bytes);
+    assert_eq!(waiting.answer().having(503).text(), "later\n");
+    waiting.send(&request("GET", range, &[], b""));
+    next_ask(&mut peer);
+    drop(peer);
+    let lost = waiting.answer().having(504);
+    assert!(lost.text().contains(&alone.urls().1), "{}", lost.text());
+}
+
 /// The answer is dropped, as nobody waits for it any more.
 #[test]
 fn a_client_that_goes_away_leaves_nothing_behind() {

@@ -171,6 +171,39 @@ fn an_import_over_documents_that_are_there_is_made() {
     assert_eq!(client.get("/_api/document/c/k").json()["n"], 1);
 }
 
+/// Regression: what could not be written as new was reported as failed, without a look whether it
+/// was there already, unless something else of the batch existed.
+#[test]
+fn documents_that_are_there_do_not_fail_as_new_ones() {
+    let server = start();
+    let mut client = server.client();
+    client.call("POST", "/_api/collection", &[], br#"{"name":"e","type":3}"#).having(200);
+    let index = br#"{"type":"persistent","fields":["x","y"],"unique":true}"#;
+    client.call("POST", "/_api/index?collection=c", &[], index).having(201);
+    let stored = r#"[{"_key":"a","x":0},{"_key":"b","x":1},{"_key":"k","y":[]}]"#;
+    client.call("POST", "/_api/document/c", &[], stored).having(202);
+    let edge = r#"{"_key":"e1","_from":"c/a","_to":"c/b"}"#;
+    client.call("POST", "/_api/document/e", &[], edge).having(202);
+    for (target, items) in [
+        ("c?overwriteMode=update", r#"[{"_key":"n1","z":1},{"_key":"a","z":2}]"#),
+        ("c?overwriteMode=ignore", r#"[{"_key":"n2","x":2},{"_key":"b","x":2}]"#),
+        ("e?overwriteMode=update", r#"[{"_key":"e1","z":2}]"#),
+    ] {
+        let answer = client.call("POST", &format!("/_api/document/{target}"), &[], items);
+        let answer = answer.having(202).json();
+        let mut results = answer.as_array().unwrap().iter();
+        assert!(results.all(|result| result["error"].is_null()), "{target}: {answer}");
+    }
+    for place in ["c/a", "e/e1"] {
+        assert_eq!(client.get(&format!("/_api/document/{place}")).json()["z"], 2, "{place}");
+    }
+    client.call("DELETE", "/_api/document/c/n1", &[], b"").having(202);
+    let target = "/_api/import?collection=c&type=list&onDuplicate=update&complete=true";
+    let report = client.call("POST", target, &[], r#"[{"_key":"k","x":null},{"_key":"n3"}]"#);
+    let report = report.having(201).json();
+    assert_eq!((report["created"].as_u64(), report["updated"].as_u64()), (Some(1), Some(1)));
+}
+
 /// Regression: a document with a new key was reported as not found.
 #[test]
 fn an_import_over_documents_reports_a_violated_unique_index() {

@@ -76,6 +76,22 @@ fn cursors_return_their_batches_and_are_then_removed() {
     }
 }
 
+/// Regression: a cursor of a dropped database answered in a new one of the same name.
+#[test]
+fn a_cursor_is_gone_with_its_database() {
+    let (_server, mut client) = serve();
+    let database = json!({"name": "d"});
+    call(&mut client, "POST", "/_api/database", &database).having(201);
+    let body = json!({"query": "FOR i IN 1..3 RETURN i", "batchSize": 1});
+    let first = expect(&mut client, "POST", "/_db/d/_api/cursor", &body, 201);
+    call(&mut client, "DELETE", "/_api/database/d", &Value::Null).having(200);
+    call(&mut client, "POST", "/_api/database", &database).having(201);
+    let path = format!("/_db/d/_api/cursor/{}", first["id"].as_str().unwrap());
+    for method in ["PUT", "DELETE"] {
+        assert_eq!(expect(&mut client, method, &path, &Value::Null, 404)["errorNum"], 1600);
+    }
+}
+
 #[test]
 fn a_cursor_with_retries_gives_its_last_batch_again() {
     let (_server, mut client) = serve();

@@ -54,6 +54,9 @@ fn the_slowest_requests_are_shown_with_their_phases_and_what_they_waited_for() {
     let limited = page(&running, "/_admin/slow?operation=entity_get&limit=0");
     assert_eq!(list(&limited, "operations").len(), 1);
     assert!(list(&list(&limited, "operations")[0], "slowest").is_empty());
+    // Regression: the names were said to be on a page that has only those that have occurred.
+    let refused = running.client().get("/_admin/slow?operation=backup").having(400);
+    assert!(refused.text().contains("entity_multi_get, changes"), "{}", refused.text());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::super::PATIENCE;
 use super::super::cells::write_value;
 use super::super::csv::Cells;
 use super::super::json::is_json;
+use super::excerpt::excerpt;
 use super::rows::Content;
 use super::target::{Refusal, Target};
 use crate::Failure;
@@ -26,8 +27,6 @@ const NO_COLLECTION: u64 = 1_203;
 const NOT_UNIQUE: u64 = 1_210;
 /// Error number: the batch needs too much memory.
 const TOO_LARGE: u64 = 32;
-/// The most characters of an error message that are shown: it may contain the whole document.
-const ERROR_CHARACTERS_MAX: usize = 400;
 
 /// The effect of documents whose keys are there already.
 #[derive(Clone, Copy, ValueEnum)]
@@ -202,7 +201,7 @@ impl Target for DocumentTarget<'_> {
         if report.errors > 0 {
             let text = report.details.first().map_or("it is refused", String::as_str);
             let (place, text) = placed(text);
-            return Err(Refusal { text: shown(text), place, is_undone: true });
+            return Err(Refusal { text: excerpt(text), place, is_undone: true });
         }
         self.report.created += report.created;
         self.report.updated += report.updated;
@@ -231,15 +230,19 @@ fn refusal(answer: &Answer) -> Refusal {
         return Refusal::answered(answer.status, answer.failure(RIGHT).text, None);
     };
     let (place, message) = placed(&message);
+    // The server's cure is a parameter of its API.
+    let message = message.split(": leave out `complete`").next().unwrap_or(message);
     let cure = match number {
         NO_COLLECTION => ": --create documents makes it",
         NOT_UNIQUE => ": --on-duplicate says what is done with keys that are there",
         TOO_LARGE => ": give a smaller --batch",
         _ => "",
     };
-    let text = answer.refusal(&format!("{}{cure} ({number})", shown(message)), RIGHT);
+    let text = answer.refusal(&format!("{}{cure} ({number})", excerpt(message)), RIGHT);
     let refusal = Refusal::answered(answer.status, text, place);
-    Refusal { is_undone: refusal.is_undone || number == TOO_LARGE, ..refusal }
+    // The server names a position only before it writes.
+    let is_undone = refusal.is_undone || place.is_some() || number == TOO_LARGE;
+    Refusal { is_undone, ..refusal }
 }
 
 /// Splits a message of the server into the place in the batch that it begins with, and the rest.
@@ -251,17 +254,18 @@ fn placed(text: &str) -> (Option<usize>, &str) {
     }
 }
 
-/// Shortens a message to [`ERROR_CHARACTERS_MAX`].
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(ERROR_CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: the cure was a parameter of the API, which is no flag of the command.
+    #[test]
+    fn the_cure_of_a_batch_that_is_too_large_is_a_flag() {
+        let message = "too large to be all or nothing: leave out `complete`, or import less";
+        let body = json!({ "errorNum": TOO_LARGE, "errorMessage": message }).to_string();
+        let text = refusal(&Answer { status: 500, body: body.into_bytes() }).text;
+        assert!(text.contains("all or nothing: give a smaller --batch (32)"), "{text}");
+    }
 
     #[test]
     fn the_place_of_a_refused_document_is_parsed() {
@@ -269,8 +273,10 @@ mod tests {
         for text in ["at position x: no", "at position 7", "no"] {
             assert_eq!(placed(text), (None, text));
         }
-        assert_eq!(shown("ü"), "ü");
-        let long = shown(&"ü".repeat(ERROR_CHARACTERS_MAX + 1));
-        assert_eq!(long.chars().count(), ERROR_CHARACTERS_MAX + 1);
+        let is_undone = |message: &str| {
+            let body = json!({ "errorNum": 4, "errorMessage": message }).to_string().into_bytes();
+            refusal(&Answer { status: 500, body }).is_undone
+        };
+        assert!(is_undone("at position 7: no") && !is_undone("no"));
     }
 }

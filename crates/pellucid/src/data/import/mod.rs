@@ -2,6 +2,7 @@
 
 mod documents;
 mod entities;
+mod excerpt;
 mod lines;
 mod new_entity;
 #[cfg(feature = "parquet")]
@@ -29,8 +30,8 @@ use target::{Refusal, Target};
 
 /// The default of `--batch`.
 const BATCH_ROWS: u64 = 1_000;
-/// The largest `--batch`.
-const BATCH_ROWS_MAX: u64 = 100_000;
+/// The largest `--batch`: the most entries that every kind of store takes at once.
+const BATCH_ROWS_MAX: u64 = 65_534;
 /// The most bytes of a batch: of keys and values, or of documents. A larger item is a batch of its
 /// own.
 const BATCH_BYTES_MAX: usize = 1 << 20;

@@ -10,6 +10,7 @@ use serde_json::Number;
 
 use super::super::csv::Cells;
 use super::super::entity::{EXPIRY_NAME, EntityField};
+use super::excerpt::excerpt;
 
 /// The longest lifetime that a server accepts, in milliseconds: some three thousand years.
 const LIFETIME_MS_MAX: u64 = 100_000_000_000_000;
@@ -148,8 +149,9 @@ impl Columns {
             EXPIRY_NAME => Ok(Column::Expiry),
             "etag" => Ok(Column::Etag),
             other => Err(format!(
-                "entities have no column `{other}`: they are key or key_base64, value or \
-                 value_base64, ttl, {EXPIRY_NAME}; documents are imported with --collection"
+                "entities have no column `{}`: they are key or key_base64, value or value_base64, \
+                 ttl, {EXPIRY_NAME}; documents are imported with --collection",
+                excerpt(other)
             )),
         };
         let columns = names.iter().map(column).collect::<Result<Vec<_>, _>>()?;
@@ -302,5 +304,7 @@ mod tests {
             let error = row(names, cells).unwrap_err();
             assert!(error.contains(what), "{names}: {error}");
         }
+        let error = row(&format!("key,{}", "n".repeat(100_000)), "a,b\n").unwrap_err();
+        assert!(error.len() < 1_000, "a long name is cut");
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::super::csv::{Cells, RowReader};
 use super::super::format::Format;
+use super::excerpt::excerpt;
 use super::lines::Lines;
 use crate::Failure;
 
@@ -126,7 +127,8 @@ impl Rows {
         let names = names.map_err(|_| format!("line {first_line}: a name is no UTF-8"))?;
         let mut seen = HashSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_str())) {
-            return Err(format!("line {first_line}: two columns are named `{twice}`"));
+            let name = excerpt(twice);
+            return Err(format!("line {first_line}: two columns are named `{name}`"));
         }
         if let RowParser::Csv { width, .. } = &mut self.form {
             *width = Some(names.len());

@@ -183,6 +183,8 @@ fn a_bad_line_is_named_and_nothing_of_its_batch_is_written() {
     }
     fails(&["import", url, "/nowhere"], 1, "/nowhere");
     fails(&["import", url, "-", "--infer"], 2, "--collection");
+    // Regression: a batch of more entries than a server takes was allowed, and failed.
+    fails(&["import", url, "-", "--batch", "65535"], 2, "65534");
     fails(&["import", url, "-", "--collection", "c", "--infer"], 2, "--format csv");
     fails(&["import", url, "-", "--cluster"], 2, "in no cluster");
     fails(&["import", url, "-", "--collection", "c", "--sync", "os"], 2, "--sync");
@@ -259,6 +261,14 @@ fn a_server_that_fails_stops_an_import_which_says_how_to_go_on() {
     }
     // If the server cannot be reached, nothing is written.
     refused(&["http://127.0.0.1:1", "-"], input.as_bytes(), &["serve`; nothing is written"]);
+}
+
+/// Regression: an export whose answer the server had cut said only that the connection was reset.
+#[test]
+fn an_answer_that_is_cut_names_the_possible_cause() {
+    let (url, server) = answering(vec!["HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"]);
+    failed(&run(&["export", &url]), 1, "--exchange-timeout");
+    server.join().unwrap();
 }
 
 /// Regression: if results could not be written, their cursor stayed on the server until it expired.

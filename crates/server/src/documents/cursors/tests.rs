@@ -10,6 +10,8 @@ use super::*;
 /// The memory for requests in these tests. Results may take half of it.
 const MEMORY: usize = 2 << 30;
 
+const DATABASE: u64 = 7;
+
 fn cursors() -> Cursors {
     Cursors::new(Budget::new(MEMORY))
 }
@@ -20,7 +22,7 @@ fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
     let held = Arc::downgrade(&values);
     let cursor = Cursor {
         id,
-        database: "d".to_owned(),
+        database: DATABASE,
         owner: Owner::of(&Identity::Anybody),
         collections: Vec::new(),
         text: String::new(),
@@ -42,7 +44,7 @@ fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
 
 /// The number of the error with which a cursor cannot be taken.
 fn refusal(cursors: &Cursors, id: u64) -> Option<u16> {
-    cursors.take("d", id, &Identity::Anybody).err().map(|error| error.number.0)
+    cursors.take(DATABASE, id, &Identity::Anybody).err().map(|error| error.number.0)
 }
 
 /// The memory of a result is freed when its cursor expires, and not before.
@@ -59,7 +61,7 @@ fn expired_cursors_are_freed() {
     assert!(of_first.upgrade().is_none() && of_second.upgrade().is_some());
     assert_eq!(refusal(&cursors, 1), Some(1600));
     // A cursor that is being read does not expire, and cannot be taken again.
-    let taken = cursors.take("d", 2, &Identity::Anybody).unwrap();
+    let taken = cursors.take(DATABASE, 2, &Identity::Anybody).unwrap();
     cursors.remove_expired(300);
     assert!(of_second.upgrade().is_some());
     assert_eq!(refusal(&cursors, 2), Some(1601));
@@ -77,7 +79,7 @@ fn cursors_beyond_the_limit_are_refused() {
     let refused = cursors.keep(cursor(u64::MAX, u64::MAX).0).err();
     assert_eq!(refused.map(|error| error.number), Some(ErrorNumber::RESOURCE_LIMIT));
     // A cursor that has its slot can be kept again.
-    let again = cursors.take("d", 7, &Identity::Anybody).unwrap();
+    let again = cursors.take(DATABASE, 7, &Identity::Anybody).unwrap();
     cursors.keep(again).unwrap();
 }
 
@@ -105,12 +107,12 @@ fn results_beyond_the_limit_of_memory_are_refused() {
     assert!(of_third.upgrade().is_none());
     cursors.keep(cursor(4, u64::MAX).0).unwrap();
     // A cursor that is kept again takes no more memory than before, and one read to its end none.
-    let again = cursors.take("d", 1, &Identity::Anybody).unwrap();
+    let again = cursors.take(DATABASE, 1, &Identity::Anybody).unwrap();
     cursors.keep(again).unwrap();
-    cursors.forget(cursors.take("d", 2, &Identity::Anybody).unwrap().id);
+    cursors.forget(cursors.take(DATABASE, 2, &Identity::Anybody).unwrap().id);
     cursors.keep(large(3).0).unwrap();
     // A cursor that grows while it is read can exceed the limit as well.
-    let mut grown = cursors.take("d", 3, &Identity::Anybody).unwrap();
+    let mut grown = cursors.take(DATABASE, 3, &Identity::Anybody).unwrap();
     weigh(&mut grown, MEMORY / CURSORS_MEMORY_PART);
     assert!(cursors.keep(grown).is_err());
     assert_eq!(refusal(&cursors, 3), Some(1600));
@@ -139,9 +141,9 @@ fn the_cursors_of_one_account_are_limited() {
     let refused = cursors.keep(of(CURSORS_MAX, &ann)).unwrap_err();
     assert_eq!(refused.number, ErrorNumber::RESOURCE_LIMIT);
     cursors.keep(of(CURSORS_MAX, &ben)).unwrap();
-    let again = cursors.take("d", 7, &ann).unwrap();
+    let again = cursors.take(DATABASE, 7, &ann).unwrap();
     cursors.keep(again).unwrap();
-    cursors.remove("d", 7, &ann).unwrap();
+    cursors.remove(DATABASE, 7, &ann).unwrap();
     cursors.keep(of(7, &ann)).unwrap();
 }
 
