@@ -7,7 +7,7 @@ use pellucid_store::{Acknowledgement, Answer};
 
 use crate::commit::{Commit, CommitSequences};
 use crate::documents::Documents;
-use crate::error::{DocumentError, Result};
+use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::retry_backoff::RetryBackoff;
 use crate::transaction::Transaction;
 
@@ -16,8 +16,7 @@ pub const ATTEMPTS_MAX: usize = 64;
 
 /// Fills a transaction by `make` and commits it; repeats that without a pause while the commit
 /// conflicts, up to [`ATTEMPTS_MAX`] times. If `assumes_absent`, the first attempt assumes that
-/// inserted documents are new, and does not read them. An attempt in which that may be the cause of
-/// an error is not committed, and the next one reads them.
+/// inserted documents are new, and does not read them. If it fails, the next one reads them.
 ///
 /// # Errors
 /// The error of `make`.
@@ -35,15 +34,23 @@ pub fn attempt<T>(
         transaction.changes_mut().assume_absent(assumes_absent);
         let made = make(&mut transaction, timeline);
         attempt += 1;
-        if assumes_absent && (made.is_err() || transaction.changes().is_in_doubt()) {
+        if assumes_absent && made.is_err() {
             continue;
         }
         let made = made?;
         let commit = transaction.commit(acknowledgement, timeline);
+        if assumes_absent && is_too_large(&commit) {
+            continue;
+        }
         if !commit.conflict() || attempt >= ATTEMPTS_MAX {
             return Ok((made, commit));
         }
     }
+}
+
+/// True if the store refused the batch because of its size.
+fn is_too_large(commit: &Commit) -> bool {
+    matches!(commit, Commit::Done(Err(error)) if error.number == ErrorNumber::RESOURCE_LIMIT)
 }
 
 /// As [`attempt`], and waits for the result. A conflict that only the late answer tells is retried

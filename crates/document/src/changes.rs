@@ -89,9 +89,6 @@ pub(crate) struct Changes {
     /// Inserted documents and unique entries are assumed to be new, without a read. If that is
     /// wrong, the conditions of the batch fail.
     assumes_absent: bool,
-    /// True if a document that was assumed to be new could not be inserted. No condition of the
-    /// batch tells then whether it exists.
-    is_in_doubt: bool,
     /// True if a commit fails that would have to wait for a definition that changes.
     never_waits: bool,
     parts: Vec<TransactionCollection>,
@@ -110,7 +107,6 @@ impl Changes {
             storage: Arc::clone(storage),
             snapshot,
             assumes_absent: false,
-            is_in_doubt: false,
             never_waits: false,
             parts: Vec::new(),
             made_keys: Vec::new(),
@@ -134,17 +130,6 @@ impl Changes {
     /// True if a document of this store key is assumed to be new.
     pub(crate) fn is_assumed_absent(&self, store_key: &[u8]) -> bool {
         self.assumes_absent && self.changed(store_key).is_none()
-    }
-
-    /// Notes that a document that was assumed to be new could not be inserted.
-    pub(crate) fn doubt(&mut self) {
-        self.is_in_doubt = true;
-    }
-
-    /// True if the transaction has to be made again without the assumption, whether its commit
-    /// succeeds or not.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.is_in_doubt
     }
 
     /// The shape that a collection had at its first change in this transaction.

@@ -201,8 +201,8 @@ impl Transaction {
         };
         let store_key = shape.document_key(key.as_bytes());
         let is_assumed = !is_new && self.changes.is_assumed_absent(&store_key);
+        let overwrites = options.overwrite != Overwrite::Conflict;
         if !is_new && !is_assumed {
-            let overwrites = options.overwrite != Overwrite::Conflict;
             if let Some(before) = self.before(&store_key, overwrites, timeline)? {
                 return self.overwrite(part, &key, body, before, options, timeline);
             }
@@ -210,11 +210,17 @@ impl Transaction {
                 self.changes.check_not_removed(&store_key, timeline)?;
             }
         }
-        let put = self.put_new(part, &key, store_key, body, options, timeline);
-        if is_assumed && put.is_err() {
-            self.changes.doubt();
-        }
-        let change = put?;
+        let change = match self.put_new(part, &key, store_key, body, options, timeline) {
+            // The error may be one that only a new document has.
+            Err(error) if is_assumed => {
+                let store_key = shape.document_key(key.as_bytes());
+                let Some(before) = self.before(&store_key, overwrites, timeline)? else {
+                    return Err(error);
+                };
+                return self.overwrite(part, &key, body, before, options, timeline);
+            }
+            put => put?,
+        };
         if is_new {
             self.changes.note_made_key(change);
         }

@@ -106,8 +106,8 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
         end_copy(&*to, tables)?;
     } else if let Some(table) = occupied_table(&source, &*to, tables).map_err(refused)? {
         return Err(Failure::work(format!(
-            "{target} has entries already, in its table {table}: name an empty store, or write \
-             over them with --anew"
+            "{target} has entries already, in its table {table} (a server that has run on it has \
+             written some): name an empty store, or write over them with --anew"
         )));
     }
     begin_copy(&source, &*to, tables).map_err(refused)?;

@@ -49,8 +49,7 @@ pub(crate) struct ServerAddress {
     #[arg(long, env = TOKEN_FILE_VARIABLE, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// An account by its name, with --password-file.
-    #[arg(long, value_name = "NAME", requires = "password_file",
-        conflicts_with_all = ["token", "token_file"])]
+    #[arg(long, value_name = "NAME", requires = "password_file", conflicts_with = "token_file")]
     user: Option<String>,
     /// A file with the account's password, in its first line.
     #[arg(long, value_name = "FILE", requires = "user")]
@@ -290,7 +289,7 @@ mod tests {
             remote(&["--token-file", "/nowhere"], &[])
                 .is_err_and(|failure| { failure.code == 2 && failure.text.contains("/nowhere") })
         );
-        let both = ["x", "http://h", "--token", "t", "--user", "a", "--password-file", file];
+        let both = ["x", "http://h", "--token-file", file, "--user", "a", "--password-file", file];
         assert!(ServerAddress::try_parse_from(both).is_err());
         // Regression: a user in the URL was left out without a word.
         let address = ServerAddress::try_parse_from(["x", "http://ada:pw@h"]).unwrap();

@@ -335,7 +335,12 @@ impl Failure {
         };
         let status = status_of(&error);
         if status >= 500 {
-            log.failed_request(&format!("a request failed: {error}"));
+            let line = format!("a request failed: {error}");
+            match error {
+                // Each names another place, and none must be lost among the rest.
+                StoreError::Corruption(_) => log.error(&line),
+                _ => log.failed_request(&line),
+            }
         }
         Reply::line(status, error.to_string())
     }

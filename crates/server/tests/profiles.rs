@@ -212,10 +212,10 @@ fn samples_have_operation_and_phase_and_past_ones_can_be_requested() {
         let (_, nameless) = sums(recorded.text(), early);
         let (_, named) = sums(recorded.text(), |stack| stack.contains(" receive;"));
         assert!(named > nameless, "{named} of {}", named + nameless);
-        let past = client.get("/debug/pprof/profile?from=-2&format=folded&op=entity_put");
+        let past = client.get("/debug/pprof/profile?from=-10&format=folded&op=entity_put");
         let (all, puts) = sums(past.text(), |stack| of_puts(stack) || is_of_account(stack));
         assert!(all > 0.0 && all == puts, "{}", past.text());
-        let phase = client.get("/debug/pprof/profile?from=-2&format=folded&phase=write");
+        let phase = client.get("/debug/pprof/profile?from=-10&format=folded&phase=write");
         let (all, writes) =
             sums(phase.text(), |stack| stack.contains(" write;") || is_of_account(stack));
         assert!(all > 0.0 && all == writes, "{}", phase.text());

@@ -108,7 +108,7 @@ fn scan(store: &dyn Store, table: Option<Table>, start: &[u8]) -> Result<Option<
     table.map(|table| store.scan(table, all(start))).transpose()
 }
 
-/// The first of these tables in which the target has entries, and no note of a copy that has begun.
+/// The first of these tables in which the target has entries, unless a copy has begun.
 ///
 /// # Errors
 /// Those of [`begin_copy`].
@@ -118,10 +118,12 @@ pub fn occupied_table<'a>(
     tables: &[CopiedTable<'a>],
 ) -> Result<Option<&'a str>> {
     let notes = Notes::of(to)?;
+    let mut has_begun = false;
     for table in tables {
-        if notes.read(table.name, source.identity)?.is_none()
-            && next(&mut scan(to, find(to, *table)?, b"")?)?.is_some()
-        {
+        has_begun |= notes.read(table.name, source.identity)?.is_some();
+    }
+    for table in tables {
+        if !has_begun && next(&mut scan(to, find(to, *table)?, b"")?)?.is_some() {
             return Ok(Some(table.name));
         }
     }

@@ -42,7 +42,7 @@ fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut QueryRun) -> Result<bool>
 }
 
 /// From this number of comparisons on, IN looks elements up in a hash set of the right list.
-const SET_COMPARISONS_MIN: usize = 4096;
+pub(crate) const SET_COMPARISONS_MIN: usize = 4096;
 
 /// Counts the elements of `left` for which `element operator right` is true; stops at `enough`.
 pub(super) fn holding(

@@ -11,7 +11,8 @@ use pellucid_value::packed::Damage;
 use pellucid_value::{ObjectBuilder, Ref, Text, Value};
 
 use super::rows::bytes_of_copy;
-use crate::evaluate::compare_by;
+use crate::evaluate::{SET_COMPARISONS_MIN, compare_by};
+use crate::functions::Set;
 use crate::parse::ast::BinaryOperator;
 use crate::query_run::QueryRun;
 use crate::tree::{Code, Row, Slot};
@@ -39,6 +40,10 @@ struct AttributeComparison {
     is_turned: bool,
     /// The index of the first name in the last document.
     place: usize,
+    /// The elements of `other` that were compared by `IN` so far.
+    compared: usize,
+    /// Those elements, once there were [`SET_COMPARISONS_MIN`].
+    set: Option<Set>,
 }
 
 impl AttributeComparison {
@@ -48,8 +53,22 @@ impl AttributeComparison {
         let value = object.and_then(|object| object.get_near(first, &mut self.place));
         let own = rest.iter().fold(value.unwrap_or(Ref::Null), |value, name| value.attribute(name));
         let other = self.other.view();
-        let (left, right) = if self.is_turned { (other, own) } else { (own, other) };
-        compare_by(self.operator, left, right, run)
+        if self.is_turned {
+            return compare_by(self.operator, other, own, run);
+        }
+        let is_in = self.operator == BinaryOperator::In;
+        if let Some(list) = other.as_array()
+            && (is_in || self.operator == BinaryOperator::NotIn)
+        {
+            self.compared += list.len();
+            if self.set.is_none() && self.compared >= SET_COMPARISONS_MIN {
+                self.set = Some(Set::of(&self.other, run)?);
+            }
+            if let Some(set) = &self.set {
+                return Ok(set.place(own, run)?.is_some() == is_in);
+            }
+        }
+        compare_by(self.operator, own, other, run)
     }
 }
 
@@ -147,8 +166,15 @@ fn quick(
             && !other.slots().contains(&slot)
         {
             let other = comparand(other, row, run)?;
-            let (names, operator, place) = (names.clone(), *operator, 0);
-            return Ok(Some(AttributeComparison { names, operator, other, is_turned, place }));
+            return Ok(Some(AttributeComparison {
+                names: names.clone(),
+                operator: *operator,
+                other,
+                is_turned,
+                place: 0,
+                compared: 0,
+                set: None,
+            }));
         }
     }
     Ok(None)

@@ -257,6 +257,10 @@ fn candidate(
             let code = equal.other.clone();
             let is_equal = equal.operator == BinaryOperator::Equal;
             access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
+            if needs_too_many_lookups(&access) {
+                access.matches.pop();
+                break;
+            }
             answered.push(equal.place);
             continue;
         }
@@ -266,7 +270,6 @@ fn candidate(
     }
     let bounds = access.bounds();
     if access.matches.is_empty() && bounds == 0
-        || needs_too_many_lookups(&access)
         || (index.sparse && !excludes_null(&access, is_value))
     {
         return None;
@@ -289,11 +292,13 @@ fn primary(
     let is_named = |condition: &Condition<'_>, name: &str| {
         condition.names.len() == 1 && &*condition.names[0] == name
     };
-    let found = conditions.iter().find(|condition| {
-        (is_named(condition, "_key") || is_named(condition, "_id"))
-            && matches!(condition.operator, BinaryOperator::Equal | BinaryOperator::In)
-    });
-    if let Some(found) = found {
+    let find = |operator: BinaryOperator| {
+        conditions.iter().find(|condition| {
+            (is_named(condition, "_key") || is_named(condition, "_id"))
+                && condition.operator == operator
+        })
+    };
+    if let Some(found) = find(BinaryOperator::Equal).or_else(|| find(BinaryOperator::In)) {
         let code = found.other.clone();
         let is_equal = found.operator == BinaryOperator::Equal;
         access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });

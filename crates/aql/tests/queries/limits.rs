@@ -200,6 +200,23 @@ fn full_count_counts_the_rows_beyond_the_limit() {
     }
 }
 
+/// Regression: a list of too many values for an index was compared element by element with each
+/// document.
+#[test]
+fn values_are_looked_up_in_long_lists() {
+    for (long, short) in [
+        ("p.age IN 1..200000", "p.age >= 1 && p.age <= 200000 && FLOOR(p.age) == p.age"),
+        ("p.age NOT IN 30..200000", "p.age < 30 || p.age > 200000 || FLOOR(p.age) != p.age"),
+        ("p.age IN APPEND(RANGE(1000, 200000), [null, 'x'])", "p.age == null || p.age == 'x'"),
+    ] {
+        let of = |condition: &str| {
+            let text = format!("FOR p IN people FILTER {condition} SORT p._key RETURN p._key");
+            run_with(&people(), &text, "{}", QueryOptions::default()).unwrap().result
+        };
+        assert_eq!(of(long), of(short), "{long}");
+    }
+}
+
 #[test]
 fn results_that_would_be_too_long_are_refused() {
     for text in [

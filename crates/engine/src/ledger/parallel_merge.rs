@@ -133,8 +133,7 @@ fn write_first(job: MergeJob<'_>, middle: &[u8], progress: &Progress) -> Result<
 fn flush_meanwhile(job: MergeJob<'_>) -> Result<()> {
     match try_flush_meanwhile(job) {
         Err(error @ (Error::DiskFull { .. } | Error::Exhausted { .. })) if !job.plan.is_whole() => {
-            // Writers that wait learn it now.
-            job.state.signals.note_outcome::<()>(&Err(error), true);
+            job.state.signals.put_off_flush(error);
             Ok(())
         }
         flushed => flushed,

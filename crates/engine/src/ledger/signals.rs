@@ -22,8 +22,10 @@ struct PostponedJob {
     cause: Error,
     /// True if it is a flush: writers that wait for it then get the error.
     is_flush: bool,
-    /// True once a writer got the error of the last attempt.
+    /// True once a writer got the error of the last attempt, if each attempt is told once.
     is_reported: bool,
+    /// True if no attempt follows before the job around it ends: all writers get the error.
+    is_lasting: bool,
 }
 
 #[derive(Default)]
@@ -119,12 +121,19 @@ impl Signals {
             Err(Error::Closed) => {}
             Err(error) if error.passes() => {
                 let (cause, is_flush) = (error.clone(), has_flush_failed);
-                let job = PostponedJob { cause, is_flush, is_reported: false };
+                let job = PostponedJob { cause, is_flush, is_reported: false, is_lasting: false };
                 self.troubles.lock().postponed = Some(job);
                 self.room.notify_all();
             }
             Err(error) => self.fail(error),
         }
+    }
+
+    /// Notes a flush that is put off until the job around it ends.
+    pub(super) fn put_off_flush(&self, cause: Error) {
+        let job = PostponedJob { cause, is_flush: true, is_reported: false, is_lasting: true };
+        self.troubles.lock().postponed = Some(job);
+        self.room.notify_all();
     }
 
     /// True if the job that was put off last, and still is, was a flush.
@@ -192,7 +201,7 @@ impl Signals {
         }
         if let Some(job) = &mut troubles.postponed
             && job.is_flush
-            && !std::mem::replace(&mut job.is_reported, true)
+            && (job.is_lasting || !std::mem::replace(&mut job.is_reported, true))
         {
             // The next attempt may succeed: the caller may free some room until then.
             return Err(job.cause.clone());

@@ -14,9 +14,10 @@ use super::json::is_json;
 /// Attributes that are always strings.
 const TEXTS: [&str; 5] = ["_key", "_id", "_rev", "_from", "_to"];
 
-/// True if the text is a JSON value. A number that no server can store, such as `1e999`, is none.
+/// True if the text is a JSON value. A number that no server can store, such as `1e999`, is none;
+/// within an array or object it is not looked for.
 fn is_value(text: &str) -> bool {
-    is_json(text.as_bytes()) && !text.parse::<f64>().is_ok_and(f64::is_infinite)
+    is_json(text.as_bytes()) && !text.trim_ascii().parse::<f64>().is_ok_and(f64::is_infinite)
 }
 
 /// Converts the value of the attribute `name` to a cell; `None` if `value` is not valid JSON.

@@ -146,7 +146,10 @@ impl AccountFile {
 
     /// The stamp of the present state of the file; `None` if there is no file.
     pub(crate) fn stamp(&self) -> Option<FileStamp> {
-        let metadata = std::fs::metadata(self.path()).ok()?;
+        // A broken link is not as if there were no file.
+        let path = self.path();
+        let metadata = std::fs::metadata(&path).or_else(|_| std::fs::symlink_metadata(&path));
+        let metadata = metadata.ok()?;
         Some(FileStamp {
             inode: metadata.ino(),
             length: metadata.len(),

@@ -19,7 +19,7 @@ use super::merged_entries::{MergedEntries, OwnPages};
 use crate::answer::{Answer, HandlerResult, LoopExchange};
 use crate::entities::EntityApi;
 use crate::entities::ranges::{Form, Query, RangeBody};
-use crate::reply::Failure;
+use crate::reply::{Failure, Reply};
 
 /// Answers with a range over all nodes; the links begin the reply.
 ///
@@ -48,6 +48,9 @@ pub(crate) fn merged_range(
     let own = OwnPages { node: links.own(), store, table, reminder };
     let merged = MergedEntries::new(Arc::clone(&pages), own);
     let body = RangeBody::new(merged, form, left, &entities.memory, &entities.log);
+    if left == 0 {
+        return Ok(Reply::streamed(form.content_type(), body).into());
+    }
     links.follow_range(exchange.ticket(), &pages, body);
     Ok(Answer::Away)
 }
