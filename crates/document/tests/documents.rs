@@ -283,16 +283,19 @@ fn arrays_have_an_entry_for_each_element_and_sparse_indexes_none_for_null() {
     assert_eq!(world.store_keys(), 6);
 }
 
+/// A TTL index on `at`.
+fn ttl(expire_after_seconds: f64) -> IndexDefinition {
+    IndexDefinition {
+        kind: IndexKind::Ttl,
+        expire_after_seconds: Some(expire_after_seconds),
+        ..persistent(&["at"], false, true)
+    }
+}
+
 #[test]
 fn documents_expire_at_their_time_and_not_before() {
     let (world, sessions) = world_of("sessions");
-    let ttl = IndexDefinition {
-        kind: IndexKind::Ttl,
-        sparse: true,
-        expire_after_seconds: Some(10.0),
-        ..persistent(&["at"], false, true)
-    };
-    create_index(&world.documents, &sessions, ttl).unwrap();
+    create_index(&world.documents, &sessions, ttl(10.0)).unwrap();
     world.insert(&sessions, r#"{"_key":"early","at":100}"#).unwrap();
     world.insert(&sessions, r#"{"_key":"text","at":"1970-01-01T00:01:40Z"}"#).unwrap();
     world.insert(&sessions, r#"{"_key":"late","at":200}"#).unwrap();
@@ -308,12 +311,7 @@ fn documents_expire_at_their_time_and_not_before() {
 #[test]
 fn times_from_1970_on_expire_in_the_forms_of_dates_in_queries() {
     let (world, sessions) = world_of("sessions");
-    let ttl = IndexDefinition {
-        kind: IndexKind::Ttl,
-        expire_after_seconds: Some(0.0),
-        ..persistent(&["at"], false, true)
-    };
-    create_index(&world.documents, &sessions, ttl).unwrap();
+    create_index(&world.documents, &sessions, ttl(0.0)).unwrap();
     for (at, seconds) in [
         ("0", Some(0.0)),
         ("0.25", Some(0.25)),
@@ -353,12 +351,7 @@ fn times_from_1970_on_expire_in_the_forms_of_dates_in_queries() {
 #[test]
 fn documents_with_many_entries_expire_one_by_one() {
     let (world, sessions) = world_of("sessions");
-    let ttl = IndexDefinition {
-        kind: IndexKind::Ttl,
-        expire_after_seconds: Some(0.0),
-        ..persistent(&["at"], false, true)
-    };
-    create_index(&world.documents, &sessions, ttl).unwrap();
+    create_index(&world.documents, &sessions, ttl(0.0)).unwrap();
     create_index(&world.documents, &sessions, persistent(&["tags[*]"], false, false)).unwrap();
     let tags: Vec<String> = (0..10_000).map(|tag| tag.to_string()).collect();
     let tags = tags.join(",");

@@ -31,7 +31,7 @@ mod metrics;
 mod names;
 mod observer;
 mod openapi;
-mod page_worker;
+mod page_thread;
 mod panics;
 mod places;
 mod process;

@@ -27,7 +27,7 @@ use crate::entities::{
 use crate::gate::{Gate, GateDecision};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
-use crate::page_worker::page_on_thread;
+use crate::page_thread::page_on_thread;
 use crate::panics::log_panic;
 use crate::reply::{Body, Failure, Reply};
 use crate::routes::{self, BodyLimit, Handler, Method, Methods, MissingRoute, Route, Target};

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::AdminApi;
 use crate::answer::HandlerResult;
-use crate::page_worker::page_on_thread;
+use crate::page_thread::page_on_thread;
 use crate::reply::{Failure, Reply, status_of};
 
 static COMPACT: Job = Job::new("full_merge");

@@ -23,7 +23,7 @@ use crate::documents::Cursors;
 use crate::engine_page::document;
 use crate::metrics::{Figures, page};
 use crate::observer::Observer;
-use crate::page_worker::page_on_thread;
+use crate::page_thread::page_on_thread;
 use crate::places::Places;
 use crate::process::{ProcessFigures, loop_times};
 use crate::profiles::Profiles;

@@ -16,7 +16,7 @@ use pellucid_thread::{Job, sample_waits};
 
 use crate::answer::HandlerResult;
 use crate::names::NAMES;
-use crate::page_worker::page_on_thread;
+use crate::page_thread::page_on_thread;
 use crate::places::Places;
 use crate::reply::Failure;
 pub(crate) use rates::{BYTES_MIN, ONE_IN_MAX, set_rates, show_rates};
