@@ -128,7 +128,7 @@ fn a_node_alone_is_the_owner_of_everything() {
     let server = crate::common::TestServer::start(&data, &[]);
     let url = server.url() + "/v0/entity?id=a";
     // `ada:secret` in base64.
-    let flags = ["-t1", "-c2", "-d1s", "-H", "authorization: Basic YWRhOnNlY3JldA=="];
+    let flags = ["-t1", "-c2", "-d1s", "-T60s", "-H", "authorization: Basic YWRhOnNlY3JldA=="];
     let output = run(&[&["load", "--direct", "--json"], &flags[..], &[&url]].concat());
     let document = json_of(&output);
     assert_eq!(document["direct"]["nodes"].as_array().unwrap().len(), 1, "{document}");
