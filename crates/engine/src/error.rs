@@ -60,7 +60,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The directory holds journal segments or tables, but no manifest.
+    /// The directory has no manifest, where a store is expected or journal segments or tables lie.
     ManifestMissing {
         /// The directory.
         directory: PathBuf,
@@ -345,7 +345,11 @@ impl std::fmt::Display for Error {
             }
             Error::ManifestMissing { directory } => {
                 let directory = directory.display();
-                write!(f, "{directory} holds data but no manifest: rebuild it from its journal")
+                write!(
+                    f,
+                    "{directory} has no manifest: it is no store, or its ledger has to be rebuilt \
+                     from its journal"
+                )
             }
             Error::Incomplete { directory } => {
                 write!(

@@ -188,12 +188,10 @@ mod tests {
     fn an_incomplete_file_has_no_name() {
         let folder = tempfile::TempDir::new().unwrap();
         // Some file systems have only files with names.
-        if unnamed(folder.path(), FILE_RIGHTS).is_err() {
-            return;
-        }
+        let names = usize::from(unnamed(folder.path(), FILE_RIGHTS).is_err());
         let mut out = OutputStream::file(&folder.path().join("out")).unwrap();
         assert!(out.write(b"data").unwrap());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), names);
         out.end().unwrap();
         assert_eq!(fs::read(folder.path().join("out")).unwrap(), b"data");
     }
