@@ -39,7 +39,10 @@ pub fn attempt<T>(
         }
         let made = made?;
         let commit = transaction.commit(acknowledgement, timeline);
-        if assumes_absent && is_too_large(&commit) {
+        if let Commit::Done(Err(error)) = &commit
+            && assumes_absent
+            && is_too_large(error)
+        {
             continue;
         }
         if !commit.conflict() || attempt >= ATTEMPTS_MAX {
@@ -49,8 +52,8 @@ pub fn attempt<T>(
 }
 
 /// True if the store refused the batch because of its size.
-fn is_too_large(commit: &Commit) -> bool {
-    matches!(commit, Commit::Done(Err(error)) if error.number == ErrorNumber::RESOURCE_LIMIT)
+fn is_too_large(error: &DocumentError) -> bool {
+    error.number == ErrorNumber::RESOURCE_LIMIT
 }
 
 /// As [`attempt`], and waits for the result. A conflict that only the late answer tells is retried
@@ -81,7 +84,7 @@ pub fn attempt_to_end<T>(
             }
         };
         match finished {
-            Err(error) if error.is_conflict() => {}
+            Err(error) if error.is_conflict() || assumes_absent && is_too_large(&error) => {}
             finished => return finished.map(|committed| (made, committed)),
         }
     }

@@ -258,7 +258,7 @@ impl Index {
 fn time_of(value: Ref<'_>) -> Option<f64> {
     let seconds = match value {
         Ref::Number(number) => number.to_double(),
-        Ref::String(text) => (parse_date(text)? / 1000) as f64,
+        Ref::String(text) => parse_date(text)?.div_euclid(1000) as f64,
         _ => return None,
     };
     (seconds >= 0.0).then_some(seconds)

@@ -25,8 +25,8 @@ const SECRET_BYTES_MAX: u64 = 4 << 10;
 /// The most bytes of an error's text that are shown.
 const ERROR_BYTES_MAX: usize = 4 << 10;
 /// The possible cause of an answer that ended too early.
-const CUT_CAUSE: &str = ": the server ended its answer, as it does if the output is not read for \
-                         --exchange-timeout, or it stopped";
+const CUT_CAUSE: &str = ": the server cut its answer: it stopped, or its answer was not read for \
+                         --exchange-timeout";
 /// The words of a store that accepts no more writes since a failure, as that of a sync.
 pub(crate) const REFUSES_WRITES: &str = "writes are refused since a failure";
 

@@ -1,5 +1,6 @@
 //! The log: events of `tracing` for the operator. The library itself prints nothing.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
 
 use crate::line_limit::LineLimit;
 
+/// The limit of texts about failed requests that are each logged once in any case.
+const TEXTS_MAX: usize = 1_000;
 /// The target of the server's events.
 const TARGET: &str = "pellucid";
 
@@ -18,8 +21,14 @@ const TARGET: &str = "pellucid";
 #[derive(Clone)]
 pub struct Log {
     dispatch: Option<Dispatch>,
-    /// The limit of lines about failed requests.
-    failures: Arc<Mutex<LineLimit>>,
+    failures: Arc<Mutex<FailureLines>>,
+}
+
+/// The lines about failed requests: up to a limit in each second, and one for each text.
+struct FailureLines {
+    limit: LineLimit,
+    /// The texts that were logged, up to [`TEXTS_MAX`].
+    texts: HashSet<String>,
 }
 
 impl Log {
@@ -36,7 +45,9 @@ impl Log {
     }
 
     fn to(dispatch: Option<Dispatch>) -> Log {
-        Log { dispatch, failures: Arc::new(Mutex::new(LineLimit::new(Clock::monotonic()))) }
+        let limit = LineLimit::new(Clock::monotonic());
+        let lines = FailureLines { limit, texts: HashSet::new() };
+        Log { dispatch, failures: Arc::new(Mutex::new(lines)) }
     }
 
     /// Sends the events that `emit` creates to this log. `emit` calls the macros of `tracing`, so
@@ -54,12 +65,18 @@ impl Log {
     }
 
     /// Logs the failure of a request, at level `ERROR` and up to a limit in each second. The first
-    /// line after that second has the number of those left out.
+    /// line after that second has the number of those left out. A text that is new is logged in any
+    /// case, so that each damaged place is: the text names it.
     pub(crate) fn failed_request(&self, text: &str) {
         let mut lines = self.failures.lock();
-        let is_new = lines.left_ns() == 0;
-        let (left_out, seconds) = if is_new { lines.end_interval() } else { (0, 0) };
-        let is_within = lines.admit();
+        if lines.texts.len() < TEXTS_MAX && !lines.texts.contains(text) {
+            lines.texts.insert(text.to_owned());
+            drop(lines);
+            return self.error(text);
+        }
+        let limit = &mut lines.limit;
+        let (left_out, seconds) = if limit.left_ns() == 0 { limit.end_interval() } else { (0, 0) };
+        let is_within = limit.admit();
         drop(lines);
         if left_out > 0 {
             self.error(&format!("{left_out} further failed requests within {seconds} s"));
@@ -171,10 +188,21 @@ mod tests {
         let seconds = (age.elapsed_ns() / 1_000_000_000) as usize;
         let lines = lines.lock();
         let written = lines.iter().filter(|line| *line == "no room").count();
-        assert!(written <= 20 * (seconds + 1), "{written} in {seconds} s");
+        assert!(written <= 1 + 20 * (seconds + 1), "{written} in {seconds} s");
         let counts = lines.iter().filter_map(|line| line.split_once(" further failed requests"));
         let counted: u64 = counts.map(|(count, _)| count.parse::<u64>().unwrap()).sum();
-        let (uncounted, _) = log.failures.lock().end_interval();
+        let (uncounted, _) = log.failures.lock().limit.end_interval();
         assert_eq!(written as u64 + counted + uncounted, 1_000);
+    }
+
+    /// Regression: a range that was cut short at damage left no line behind twenty other failures.
+    #[test]
+    fn a_failure_with_a_new_text_is_logged_beyond_the_limit() {
+        let (log, lines) = Log::kept();
+        (0..1_000).for_each(|_| log.failed_request("no room"));
+        log.failed_request("a range was cut short: it is damaged at offset 8");
+        assert!(lines.lock().last().unwrap().ends_with("offset 8"));
+        (0..2_000).for_each(|place| log.failed_request(&format!("damaged at offset {place}")));
+        assert!(lines.lock().len() < 1_100, "{}", lines.lock().len());
     }
 }

@@ -335,12 +335,7 @@ impl Failure {
         };
         let status = status_of(&error);
         if status >= 500 {
-            let line = format!("a request failed: {error}");
-            match error {
-                // Each names another place, and none must be lost among the rest.
-                StoreError::Corruption(_) => log.error(&line),
-                _ => log.failed_request(&line),
-            }
+            log.failed_request(&format!("a request failed: {error}"));
         }
         Reply::line(status, error.to_string())
     }

@@ -393,7 +393,7 @@ impl SharedComponents {
         let documents_table = store.table_in_parts(TABLE, part_of).map_err(failed)?;
         let cluster =
             join(options.cluster.as_ref(), data, store.as_ref(), table, options.threads, &log)?;
-        let documents = open_documents(&store, &accounts, options)?;
+        let documents = open_documents(&store, &accounts, options, &log)?;
         let account = Account::new(options.accounting, Clock::system(), names_for(&*store));
         if let Some(activity) = store.local().and_then(|local| local.activity()) {
             account.watch(activity);
@@ -506,7 +506,7 @@ fn serve(
 ) -> Result<RunningServer, ServerError> {
     let listeners = open_listeners(&options)?;
     let (observer, documents) = (Arc::clone(&parts.observer), Arc::clone(&parts.documents));
-    let upkeep = documents.start_upkeep(observer.log.clone());
+    let upkeep = documents.start_upkeep();
     let upkeep = upkeep.map_err(ServerError::Run)?;
     let stop = options.limits.stop;
     let mut limits = fit_connections(options.limits, descriptors_max(), &observer.log);
@@ -548,6 +548,7 @@ fn open_documents(
     store: &Arc<dyn Store>,
     accounts: &Arc<Accounts>,
     options: &ServerOptions,
+    log: &Log,
 ) -> Result<Arc<DocumentApi>, ServerError> {
     let documents = Documents::open_named(Arc::clone(store), &name_of(options));
     let documents = documents.map_err(|error| {
@@ -557,7 +558,8 @@ fn open_documents(
     })?;
     let memory = Budget::new(options.request_memory);
     let (acknowledgement, settings) = (options.acknowledgement, &options.documents);
-    let api = DocumentApi::start(documents, accounts, acknowledgement, memory, settings);
+    let log = log.clone();
+    let api = DocumentApi::start(documents, accounts, acknowledgement, memory, settings, log);
     api.map(Arc::new).map_err(ServerError::Run)
 }
 

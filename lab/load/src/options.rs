@@ -299,7 +299,7 @@ impl LoadOptions {
                 self.simulation.is_none() || self.threads == 1,
                 "a simulated run has one thread: virtual time has one hand",
             ),
-            // After the durations: it would blame a warm-up for a run of no length.
+            // After the durations: a run without a length is no fault of the warm-up.
             (
                 self.duration().is_none_or(|duration| self.warm_up < duration),
                 "the warm-up must be shorter than the run, of which it leaves out the beginning",

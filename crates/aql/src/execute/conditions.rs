@@ -42,8 +42,10 @@ struct AttributeComparison {
     place: usize,
     /// The elements of `other` that were compared by `IN` so far.
     compared: usize,
-    /// Those elements, once there were [`SET_COMPARISONS_MIN`].
+    /// The elements of `other`, once comparisons took as long as making this.
     set: Option<Set>,
+    /// The memory that `set` takes.
+    set_bytes: usize,
 }
 
 impl AttributeComparison {
@@ -60,10 +62,12 @@ impl AttributeComparison {
         if let Some(list) = other.as_array()
             && (is_in || self.operator == BinaryOperator::NotIn)
         {
-            self.compared += list.len();
-            if self.set.is_none() && self.compared >= SET_COMPARISONS_MIN {
+            if self.set.is_none() && self.compared >= SET_COMPARISONS_MIN.max(2 * list.len()) {
+                let before_bytes = run.memory.passing_bytes();
                 self.set = Some(Set::of(&self.other, run)?);
+                self.set_bytes = run.memory.passing_bytes().saturating_sub(before_bytes);
             }
+            self.compared += list.len();
             if let Some(set) = &self.set {
                 return Ok(set.place(own, run)?.is_some() == is_in);
             }
@@ -81,7 +85,8 @@ pub(super) fn comparand(code: &Code, row: &Row, run: &mut QueryRun) -> Result<Va
 }
 
 impl Conditions {
-    /// Prepares a filter for a row. The memory of its values counts until the caller frees it.
+    /// Prepares a filter for a row. The memory of its values counts until the caller frees it, and
+    /// so do [`Conditions::set_bytes`].
     pub(super) fn new(slot: Slot, filter: &[Code], row: &Row, run: &mut QueryRun) -> Result<Self> {
         let mut conditions = Self {
             slot,
@@ -107,6 +112,11 @@ impl Conditions {
             conditions.scratch = row.clone();
         }
         Ok(conditions)
+    }
+
+    /// The memory of the sets that were made for long lists so far.
+    pub(super) fn set_bytes(&self) -> usize {
+        self.quick.iter().map(|quick| quick.set_bytes).sum()
     }
 
     /// True if all conditions hold that can be checked on the stored form of a document.
@@ -174,6 +184,7 @@ fn quick(
                 place: 0,
                 compared: 0,
                 set: None,
+                set_bytes: 0,
             }));
         }
     }

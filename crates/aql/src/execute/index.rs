@@ -79,7 +79,7 @@ pub(super) fn rows(
     walk.next(upstream, run, want, begin, |current, run, want, out| {
         let more = current.advance(access, run, want, out)?;
         if !more {
-            run.memory.free(current.row_bytes);
+            run.memory.free(current.row_bytes + current.filter.set_bytes());
         }
         Ok(more)
     })

@@ -15,7 +15,7 @@ pub(super) struct RowScan {
     row: Row,
     scan: Box<dyn Scan>,
     filter: Conditions,
-    /// The bytes that the filter took.
+    /// The bytes that the filter took when it was made.
     filter_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl RowScan {
         )?;
         run.stats.scanned_full += seen as u64;
         if !more {
-            run.memory.free(self.filter_bytes);
+            run.memory.free(self.filter_bytes + self.filter.set_bytes());
         }
         Ok(more)
     }

@@ -257,12 +257,11 @@ fn candidate(
             let code = equal.other.clone();
             let is_equal = equal.operator == BinaryOperator::Equal;
             access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
-            if needs_too_many_lookups(&access) {
-                access.matches.pop();
-                break;
+            if !needs_too_many_lookups(&access) {
+                answered.push(equal.place);
+                continue;
             }
-            answered.push(equal.place);
-            continue;
+            access.matches.pop();
         }
         answered.extend(bounds_of(&own, &mut access));
         prefixes::bound(filter, &field.path, &mut access);
@@ -302,13 +301,11 @@ fn primary(
         let code = found.other.clone();
         let is_equal = found.operator == BinaryOperator::Equal;
         access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
-        access.is_by_id = &*found.names[0] == "_id";
-        let answered = vec![found.place];
-        return (!needs_too_many_lookups(&access)).then_some(Candidate {
-            access,
-            answered,
-            score: 2000.0,
-        });
+        if !needs_too_many_lookups(&access) {
+            access.is_by_id = &*found.names[0] == "_id";
+            return Some(Candidate { access, answered: vec![found.place], score: 2000.0 });
+        }
+        access.matches.pop();
     }
     let of_key: Vec<_> =
         conditions.iter().filter(|condition| is_named(condition, "_key")).collect();

@@ -31,6 +31,15 @@ fn conditions_find_their_index() {
             "FOR p IN people FILTER p._key IN RANGE(1, 200000) RETURN p",
             "Singleton EnumerateCollection Return",
         ),
+        // Regression: a list that is too long hid other conditions on its attribute.
+        (
+            "FOR p IN people FILTER p.age IN 1..200000 && p.age > 199990 RETURN p",
+            "Singleton Index Return",
+        ),
+        (
+            "FOR p IN people FILTER p._key IN RANGE(1, 200000) && p._key > 'x' RETURN p",
+            "Singleton Index Return",
+        ),
         (
             "FOR i IN 1..2 FOR p IN people FILTER p.nick IN i..9 RETURN p",
             "Singleton EnumerateList Index Return",

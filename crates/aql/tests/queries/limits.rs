@@ -52,6 +52,8 @@ fn freed_memory_does_not_count() {
         "FOR i IN 1..2000 RETURN FIRST(FOR x IN RANGE(i, i + 100, 1) LIMIT 1 RETURN x)",
         "FOR i IN 1..1000 FOR p IN plain FILTER p.age == REPEAT('a', 9000 + i) RETURN p",
         "FOR i IN 1..1000 FOR p IN people FILTER p.age == REPEAT('a', 9000 + i) RETURN p",
+        "FOR i IN 1..100 FOR p IN plain FILTER p.name IN 1..1100 RETURN p",
+        "FOR i IN 1..100 FOR p IN people FILTER p.address.city > 'A' && p.name IN 1..1100 RETURN p",
         "FOR i IN 1..1000 RETURN LENGTH(people)",
         "FOR i IN 1..1000 RETURN LENGTH(UNION(people, people))",
         "FOR i IN 1..1000 RETURN LENGTH([REPEAT('x', 1000 + i)][* RETURN CONCAT(CURRENT, 'y')])",

@@ -22,7 +22,7 @@ struct PostponedJob {
     cause: Error,
     /// True if it is a flush: writers that wait for it then get the error.
     is_flush: bool,
-    /// True once a writer got the error of the last attempt, if each attempt is told once.
+    /// True once a writer got the error of the last attempt; unused if `is_lasting`.
     is_reported: bool,
     /// True if no attempt follows before the job around it ends: all writers get the error.
     is_lasting: bool,
@@ -182,7 +182,7 @@ impl Signals {
     }
 
     /// Waits until `is_free`, for `duration` at most. Returns an error if there will never be room,
-    /// or once for each attempt of a flush that is put off.
+    /// or if a flush is put off: to one writer for each attempt, to all if no attempt follows.
     pub(super) fn wait_for_room(
         &self,
         duration: Duration,

@@ -208,7 +208,12 @@ pub(crate) struct Task {
 impl Task {
     /// Reads the flags. They take precedence over the description of work.
     pub(super) fn of(arguments: LoadArguments) -> Result<Task, Failure> {
-        let mut options = LoadOptions::new(Target::parse(&arguments.url).map_err(usage_of)?);
+        let target = Target::parse(&arguments.url).map_err(usage_of)?;
+        if target.url() != arguments.url {
+            let text = "the URL has a user, which is not sent: give -H 'Authorization: Basic …'";
+            return Err(Failure::usage(text));
+        }
+        let mut options = LoadOptions::new(target);
         let workload = arguments.requests.work.as_deref().map(Workload::read).transpose();
         let workload = workload.map_err(usage_of)?;
         if let Some(workload) = &workload {

@@ -277,6 +277,7 @@ fn failed_commands_exit_with_1_and_name_a_cure() {
     assert_eq!(server.client().get("/v0/status").status, 200, "the first one serves on");
     server.stop();
     fails(&["load", "-d", "1s", &format!("http://{address}")], 1, &address);
+    fails(&["load", "-d", "1s", &format!("http://ada:pw@{address}")], 2, "user");
     let file = other.path().join("file");
     std::fs::write(&file, "no folder").unwrap();
     fails(&["serve", "--data", file.to_str().unwrap()], 1, "file");

@@ -10,7 +10,7 @@ use pellucid_cluster::{
     Ask, AskKind, AskTrace, CONTENT_BYTES_MAX, Callers, Cluster, Failure as PeerFailure, Hello,
     Outcome, OwnerAnswer, PROTOCOL, PROTOCOL_OF_ANY_VERSION, Peers, RangePages, UnverifiedCaller,
 };
-use pellucid_http::{LinkContext, LinkEvent, Messenger, Request, Ticket};
+use pellucid_http::{ClientWatch, LinkContext, LinkEvent, Messenger, Request, Ticket};
 use pellucid_thread::{Mutex, ParkedWork, WaitKind};
 
 use super::merged_entries::MergedEntries;
@@ -49,6 +49,7 @@ enum Context {
 /// A range whose reply is not begun: it waits for the first page of each node.
 struct WaitingRange {
     ticket: Ticket,
+    client: ClientWatch,
     body: RangeBody<MergedEntries>,
     put_down: ParkedWork,
 }
@@ -210,13 +211,14 @@ impl Links {
     /// begins once the first pages are here, or a node has failed.
     pub(super) fn follow_range(
         &mut self,
-        ticket: Ticket,
+        exchange: &mut LoopExchange<'_>,
         pages: &Arc<Mutex<RangePages>>,
         body: RangeBody<MergedEntries>,
     ) {
+        let (ticket, client) = (exchange.ticket(), exchange.client_watch());
         self.ranges.push((ticket, Arc::downgrade(pages)));
         let put_down = ParkedWork::put_down(WaitKind::Node);
-        self.waiting_ranges.push(WaitingRange { ticket, body, put_down });
+        self.waiting_ranges.push(WaitingRange { ticket, client, body, put_down });
     }
 
     /// The index of this node.
@@ -402,13 +404,15 @@ impl Links {
         });
     }
 
-    /// Begins the replies of ranges whose first pages are here, or one of whose nodes has failed.
-    /// Returns true if there are any.
+    /// Begins the replies of ranges whose first pages are here, one of whose nodes has failed, or
+    /// whose client is gone. Returns true if there are any.
     fn begin_replies(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> bool {
         let mut has_begun = false;
-        let is_due = |range: &mut WaitingRange| range.body.entries().are_here() != Ok(false);
+        let is_due = |range: &mut WaitingRange| {
+            range.client.is_gone() || range.body.entries().are_here() != Ok(false)
+        };
         for range in self.waiting_ranges.extract_if(.., is_due) {
-            let WaitingRange { ticket, mut body, put_down } = range;
+            let WaitingRange { ticket, mut body, put_down, .. } = range;
             put_down.end_by_chance(WAITS_ONE_IN);
             let first = body.entries().are_here();
             let reply = first.map(|_| Reply::streamed(body.form().content_type(), body));

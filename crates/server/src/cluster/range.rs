@@ -29,7 +29,7 @@ pub(crate) fn merged_range(
     entities: &EntityApi,
     links: &mut Links,
     (query, table, form): (Query<'_>, Table, Form),
-    exchange: &LoopExchange<'_>,
+    exchange: &mut LoopExchange<'_>,
 ) -> HandlerResult {
     let Query { start, end, left, reverse, .. } = query;
     let longest = start.len().max(end.as_ref().map_or(0, |end| end.len()));
@@ -51,6 +51,6 @@ pub(crate) fn merged_range(
     if left == 0 {
         return Ok(Reply::streamed(form.content_type(), body).into());
     }
-    links.follow_range(exchange.ticket(), &pages, body);
+    links.follow_range(exchange, &pages, body);
     Ok(Answer::Away)
 }

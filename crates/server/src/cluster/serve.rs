@@ -23,6 +23,7 @@ use crate::answer::LoopMessage;
 use crate::entities::{EntityApi, batch};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
+use crate::reply::Failure;
 
 /// The account's record of an ask, which is finished when the answer is sent.
 pub(super) type PendingRecord = Option<Record>;
@@ -191,7 +192,7 @@ fn execute(
                 condition: ask.condition,
                 lifetime_ms: ask.lifetime_ms,
             };
-            store.write(table, &[operation], ask.acknowledgement, timeline).map(AskResult::Written)
+            write(entities, table, &[operation], ask, timeline)
         }
         AskKind::Batch => {
             let entries = match batch::parse(ask.value) {
@@ -203,7 +204,7 @@ fn execute(
             if let Some(strange) = strange {
                 return now(not_owner(cluster, Some(strange.key)));
             }
-            store.write(table, &operations, ask.acknowledgement, timeline).map(AskResult::Written)
+            write(entities, table, &operations, ask, timeline)
         }
         AskKind::Write => {
             let parts = match PartOperation::decode_all(ask.value) {
@@ -217,7 +218,7 @@ fn execute(
                 return now(not_owner(cluster, strange.owned_by()));
             }
             let operations: Vec<_> = parts.iter().map(|part| part.operation).collect();
-            store.write(table, &operations, ask.acknowledgement, timeline).map(AskResult::Written)
+            write(entities, table, &operations, ask, timeline)
         }
         AskKind::Range | AskKind::Ping => {
             let (clock, received, wait_ms) = (timeline.clock(), reply.received, ask.wait_ms);
@@ -228,6 +229,33 @@ fn execute(
             })
         }
     }
+}
+
+/// Writes the operations of an ask. If another thread may have to do it, the memory of its copy of a
+/// large value counts until then.
+fn write(
+    entities: &EntityApi,
+    table: Table,
+    operations: &[StoreOperation<'_>],
+    ask: &Ask<'_>,
+    timeline: &mut Timeline,
+) -> StoreAnswer<AskResult> {
+    let store = &*entities.store;
+    let memory = match entities.memory_of_copy(store, operations, ask.value.len()) {
+        Ok(memory) => memory,
+        Err(Failure::Store(error)) => return StoreAnswer::Now(Err(error)),
+        Err(Failure::Busy(line)) => {
+            return StoreAnswer::Now(Err(StoreError::Busy(line.into_owned())));
+        }
+        Err(Failure::Refused(_, line)) => {
+            let refused = AskResult::Refused(AnswerStatus::Unacceptable, line.into_owned());
+            return StoreAnswer::Now(Ok(refused));
+        }
+    };
+    store.write(table, operations, ask.acknowledgement, timeline).map(move |written| {
+        let _memory = memory;
+        AskResult::Written(written)
+    })
 }
 
 /// Returns true if this node owns the keys with these bytes. `owned_by` is the part of a key that

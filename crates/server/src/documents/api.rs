@@ -24,7 +24,7 @@ use super::cursors::Cursors;
 use super::memory::RequestMemory;
 use super::pool::Pool;
 use super::query_runner::QueryRunner;
-use super::reply::counted;
+use super::reply::{counted, store_failure};
 use super::server_info::{self, unknown_path};
 use super::settings::DocumentSettings;
 use super::slow_queries::SlowQueries;
@@ -54,10 +54,12 @@ pub(crate) struct DocumentApi {
     /// The acknowledgement of a write whose request does not ask for one.
     acknowledgement: Acknowledgement,
     settings: DocumentSettings,
+    log: Log,
 }
 
 impl DocumentApi {
-    /// Starts the threads of the API. Requests take their memory from `memory`.
+    /// Starts the threads of the API. Requests take their memory from `memory`, and those that fail
+    /// because of the store are logged to `log`.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -67,6 +69,7 @@ impl DocumentApi {
         acknowledgement: Acknowledgement,
         memory: Budget,
         settings: &DocumentSettings,
+        log: Log,
     ) -> io::Result<DocumentApi> {
         let documents = Arc::new(documents);
         let pool = Pool::start(Clock::system(), settings.queued_calls_max)?;
@@ -82,6 +85,7 @@ impl DocumentApi {
             memory,
             acknowledgement,
             settings: settings.clone(),
+            log,
         })
     }
 
@@ -89,8 +93,8 @@ impl DocumentApi {
     ///
     /// # Errors
     /// If the system cannot start a thread.
-    pub(crate) fn start_upkeep(&self, log: Log) -> io::Result<PeriodicThread> {
-        upkeep::start(&self.documents, self.queries.cursors(), log)
+    pub(crate) fn start_upkeep(&self) -> io::Result<PeriodicThread> {
+        upkeep::start(&self.documents, self.queries.cursors(), self.log.clone())
     }
 
     /// Ends all calls and the threads. Nobody may wait for replies any more.
@@ -170,8 +174,11 @@ impl DocumentApi {
     }
 
     /// Completes a reply for drivers: sets its headers and compression, and takes the memory of its
-    /// body from the budget.
+    /// body from the budget. A failure of the store is logged.
     pub(super) fn for_driver(&self, reply: Reply, queued_ns: u64) -> Reply {
+        if let Some(failure) = store_failure(&reply) {
+            self.log.failed_request(&format!("a request failed: {failure}"));
+        }
         let compressed_from_bytes = self.settings.compressed_from_bytes;
         let driver = Some(DriverSettings { queued_ns, compressed_from_bytes });
         Reply { driver, ..counted(reply, self.memory.budget()) }

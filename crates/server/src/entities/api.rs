@@ -195,7 +195,7 @@ impl EntityApi {
 
     /// Takes the memory of the copy of a large body that another thread may have to write. The
     /// maker of the reply holds it until then.
-    fn memory_of_copy(
+    pub(crate) fn memory_of_copy(
         &self,
         store: &dyn Store,
         operations: &[StoreOperation<'_>],

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::nodes::{Node, free_addresses, keys_at, list_of, options, try_start};
 use crate::common::peer::{Caller, PeerEnd, ask_of_peer};
-use crate::common::{Client, PATIENCE, entity, request, wait_for};
+use crate::common::{Client, PATIENCE, entity, request, wait_for, wait_until};
 use pellucid_cluster::{
     Answer, AnswerStatus, Ask, AskKind, Frame, PartOperation, RangeAsk, decode,
 };
@@ -328,6 +328,22 @@ fn a_merged_range_that_cannot_begin_has_the_status_of_the_failure() {
     drop(peer);
     let lost = waiting.answer().having(504);
     assert!(lost.text().contains(&alone.urls().1), "{}", lost.text());
+}
+
+/// Regression: a range that waited for its first page outlived its client.
+#[test]
+fn a_waiting_range_ends_with_its_client() {
+    let alone = start_as(b"", |cluster| (cluster.wait, cluster.silence) = (PATIENCE, PATIENCE));
+    let mut peer = alone.peer();
+    let mut gone = alone.client();
+    gone.send(&request("GET", "/v0/entities?start=a&cluster=true", &[], b""));
+    next_ask(&mut peer);
+    drop(gone);
+    let mut client = alone.client();
+    wait_until(
+        || client.get("/metrics").text().to_owned(),
+        |page| page.contains("\npellucid_requests_in_flight 1\n"),
+    );
 }
 
 /// The answer is dropped, as nobody waits for it any more.
