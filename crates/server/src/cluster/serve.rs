@@ -231,8 +231,8 @@ fn execute(
     }
 }
 
-/// Writes the operations of an ask. If another thread may have to do it, the memory of its copy of a
-/// large value counts until then.
+/// Writes the operations of an ask. If another thread may have to do it, the memory of its copy of
+/// a large value counts until then.
 fn write(
     entities: &EntityApi,
     table: Table,
