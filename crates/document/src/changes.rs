@@ -4,6 +4,7 @@
 //! refuses the batch if another writer was faster ([`Commit::conflict`]). Index entries need no
 //! conditions of their own but in unique indexes: an entry changes only together with its document.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::definition::IndexState;
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::index::{Entry, Index};
 use crate::key_hashing::KeyHashing;
+use crate::provisional_revisions::ProvisionalRevisions;
 use crate::storage::Storage;
 use crate::stored_document::json_length_note;
 
@@ -99,6 +101,8 @@ pub(crate) struct Changes {
     by_key: HashMap<Vec<u8>, usize, KeyHashing>,
     memory_bytes: usize,
     value_bytes: usize,
+    /// The provisional revisions, once one was shown.
+    provisional: OnceCell<ProvisionalRevisions>,
 }
 
 impl Changes {
@@ -114,7 +118,18 @@ impl Changes {
             by_key: HashMap::with_hasher(KeyHashing::of_process()),
             memory_bytes: 0,
             value_bytes: 0,
+            provisional: OnceCell::new(),
         }
+    }
+
+    /// The provisional revisions of the changes.
+    pub(crate) fn provisional(&self) -> &ProvisionalRevisions {
+        self.provisional.get_or_init(ProvisionalRevisions::draw)
+    }
+
+    /// True if `bytes` contain a provisional revision that was shown.
+    pub(crate) fn have_revisions_in(&self, bytes: &[u8]) -> bool {
+        self.provisional.get().is_some_and(|provisional| provisional.are_in(bytes))
     }
 
     /// Sets whether inserted documents and unique entries are assumed to be new.
@@ -364,7 +379,7 @@ impl Changes {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Commit {
-        let Changes { storage, parts, changes, made_keys, never_waits, .. } = self;
+        let Changes { storage, parts, changes, made_keys, never_waits, provisional, .. } = self;
         let mut parts_by_id: Vec<&TransactionCollection> = parts.iter().collect();
         parts_by_id.sort_by_key(|part| part.collection.id);
         let shapes = parts_by_id.iter().map(|part| match never_waits {
@@ -407,7 +422,8 @@ impl Changes {
                 more[part].1 += change.more_documents();
             }
         }
-        let unfinished = PendingCommit::new(more, changes.len(), made_keys);
+        let provisional = provisional.into_inner();
+        let unfinished = PendingCommit::new(more, changes.len(), made_keys, provisional);
         match answer {
             Answer::Now(result) => Commit::Done(unfinished.finish(result)),
             Answer::Later(pending) => Commit::Later(pending, unfinished),

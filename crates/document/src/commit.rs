@@ -4,6 +4,7 @@ use pellucid_store::{Answer, DeferredAnswer, Result as StoreResult, StoreError, 
 
 use crate::collection::InFlightBatch;
 use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::provisional_revisions::ProvisionalRevisions;
 
 /// The result of a commit, now or later.
 pub enum Commit {
@@ -40,17 +41,20 @@ pub struct PendingCommit {
     more: Vec<(InFlightBatch, i64)>,
     changes: usize,
     made_keys: Vec<usize>,
+    provisional: Option<ProvisionalRevisions>,
 }
 
 impl PendingCommit {
     /// A batch of `changes` changes. `more` tells how many documents each collection gains, and
     /// `made_keys` which changes make documents with numbers as keys that were made for them.
+    /// `provisional` were the revisions of the changes until now, if they were shown.
     pub(crate) fn new(
         more: Vec<(InFlightBatch, i64)>,
         changes: usize,
         made_keys: Vec<usize>,
+        provisional: Option<ProvisionalRevisions>,
     ) -> PendingCommit {
-        PendingCommit { more, changes, made_keys }
+        PendingCommit { more, changes, made_keys, provisional }
     }
 
     /// Takes the store's answer, and updates the counts of the collections.
@@ -84,7 +88,8 @@ impl PendingCommit {
         for (InFlightBatch(collection), more) in &self.more {
             collection.note_written(*more, last);
         }
-        Ok(CommitSequences { first: last + 1 - self.changes as u64 })
+        let first = last + 1 - self.changes as u64;
+        Ok(CommitSequences { first, provisional: self.provisional })
     }
 }
 
@@ -92,17 +97,26 @@ impl PendingCommit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitSequences {
     first: u64,
+    provisional: Option<ProvisionalRevisions>,
 }
 
 impl CommitSequences {
     /// The commit of a transaction without changes.
     pub(crate) fn nothing() -> CommitSequences {
-        CommitSequences { first: 0 }
+        CommitSequences { first: 0, provisional: None }
     }
 
     /// The sequence number of a change, by its index in the transaction.
     #[must_use]
     pub fn sequence(&self, change: usize) -> u64 {
         self.first + change as u64
+    }
+
+    /// Replaces the provisional revisions of the transaction in `text`, which may be JSON, by the
+    /// final ones.
+    pub fn settle_revisions(&self, text: &mut [u8]) {
+        if let Some(provisional) = &self.provisional {
+            provisional.settle(text, |change| self.sequence(change));
+        }
     }
 }

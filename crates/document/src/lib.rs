@@ -65,7 +65,6 @@ pub use layout::{lookup_prefix, part_of};
 pub use lease::STORE_TIMEOUT_MAX;
 pub use names::{SYSTEM_DATABASE, split_id};
 pub use pellucid_aql::{OverwriteMode as Overwrite, is_document_key};
-pub use provisional_revisions::settle_revisions;
 pub use query_counters::StoreAccount;
 pub use query_data::{QueryData, ReadPermission};
 pub use retry_backoff::RetryBackoff;

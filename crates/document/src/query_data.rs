@@ -135,7 +135,7 @@ impl QueryData {
     }
 
     /// The commit of the query's writes, once there is one. Revisions in the query's results are
-    /// provisional until [`crate::settle_revisions`] replaces them by those of this commit.
+    /// provisional until [`CommitSequences::settle_revisions`] replaces them.
     #[must_use]
     pub fn committed(&self) -> Option<CommitSequences> {
         *self.committed.get()?.lock()

@@ -75,10 +75,11 @@ impl QueryWrites {
         outcome: &DocumentOutcome,
     ) -> Result<WriteOutcome, DocumentError> {
         let mut bytes = Vec::new();
+        let changes = self.transaction.changes();
         let mut show = |stored: Option<&[u8]>, version: Version| match stored {
             None => Ok::<Value, DocumentError>(Value::Null),
             Some(stored) => {
-                reveal_into(shape, stored, &version.provisional(), &mut bytes)?;
+                reveal_into(shape, stored, &version.provisional(changes), &mut bytes)?;
                 Ok(Value::open(&bytes).unwrap_or_default())
             }
         };

@@ -17,7 +17,6 @@ use crate::commit::{Commit, CommitSequences};
 use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, Result, StoredRevision};
 use crate::index::{Entry, Index};
-use crate::provisional_revisions::{has_provisional, provisional_revision};
 use crate::revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
 use crate::stored_document::{EdgeEndpoints, assemble, merge, object_of, reveal};
 
@@ -79,11 +78,11 @@ impl Version {
         reveal(shape, stored, self.sequence(committed))
     }
 
-    /// The revision, provisional until the transaction is committed.
-    pub(crate) fn provisional(self) -> [u8; REVISION_LENGTH] {
+    /// The revision, provisional until the transaction with these changes is committed.
+    pub(crate) fn provisional(self, changes: &Changes) -> [u8; REVISION_LENGTH] {
         match self {
             Version::Written(sequence) => revision_of(sequence),
-            Version::Change(change) => provisional_revision(change),
+            Version::Change(change) => changes.provisional().of(change),
         }
     }
 }
@@ -296,7 +295,7 @@ impl Transaction {
                 });
             }
         };
-        check_expected(key, before.version, options.expected)?;
+        self.check_expected(key, before.version, options.expected)?;
         self.put_rewritten(part, key, body, before, rewrite, options, timeline)
     }
 
@@ -390,13 +389,29 @@ impl Transaction {
                 self.changes.check_not_removed(store_key, timeline)?;
                 return Err(ErrorNumber::DOCUMENT_NOT_FOUND.into());
             };
-            check_expected(key, before.version, expected)?;
+            self.check_expected(key, before.version, expected)?;
             Ok(before)
         };
         if needs_value && expected.is_some() {
             look(false)?;
         }
         look(needs_value)
+    }
+
+    /// Checks that a document has the expected revision.
+    fn check_expected(&self, key: &str, version: Version, expected: Option<&[u8]>) -> Result<()> {
+        let Some(expected) = expected else { return Ok(()) };
+        match version {
+            Version::Written(sequence) if sequence_of(expected) == Some(sequence) => Ok(()),
+            // A query may give the revision that it was shown.
+            Version::Change(_) if expected == version.provisional(&self.changes) => Ok(()),
+            _ => {
+                let revision = version.provisional(&self.changes);
+                let revision = String::from_utf8_lossy(&revision).into_owned();
+                let stored = StoredRevision { key: key.to_owned(), revision };
+                Err(DocumentError::revision_differs(stored))
+            }
+        }
     }
 
     fn before(
@@ -433,7 +448,7 @@ impl Transaction {
         if length > self.documents.document_bytes_max() {
             return Err(ErrorNumber::DOCUMENT_TOO_LARGE.into());
         }
-        if !self.changes.is_empty() && stored.as_deref().is_some_and(has_provisional) {
+        if stored.as_deref().is_some_and(|stored| self.changes.have_revisions_in(stored)) {
             let message = "a query cannot store the `_rev` of a document that it writes, because \
                            that is known only when the query ends: store its `_key`, or remove \
                            `_rev` by UNSET";
@@ -535,20 +550,5 @@ fn given_key<'a>(shape: &CollectionSchema, body: ObjectRef<'a>) -> Result<Option
             }
         }
         Some(_) => Err(ErrorNumber::DOCUMENT_KEY_BAD.into()),
-    }
-}
-
-/// Checks that a document has the expected revision.
-fn check_expected(key: &str, version: Version, expected: Option<&[u8]>) -> Result<()> {
-    let Some(expected) = expected else { return Ok(()) };
-    match version {
-        Version::Written(sequence) if sequence_of(expected) == Some(sequence) => Ok(()),
-        // A query may give the revision that it was shown.
-        Version::Change(change) if expected == provisional_revision(change) => Ok(()),
-        _ => {
-            let revision = String::from_utf8_lossy(&version.provisional()).into_owned();
-            let stored = StoredRevision { key: key.to_owned(), revision };
-            Err(DocumentError::revision_differs(stored))
-        }
     }
 }

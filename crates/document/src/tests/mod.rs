@@ -468,7 +468,7 @@ fn an_uncertain_count_is_counted_anew() {
     apply(&documents, &collection, &Step::Insert("a".to_owned(), serde_json::json!({}))).unwrap();
     let lose_an_answer = |collection: &Arc<Collection>| {
         collection.note_written(-1, 0);
-        let commit = PendingCommit::new(vec![(collection.begin_batch(), 1)], 1, Vec::new());
+        let commit = PendingCommit::new(vec![(collection.begin_batch(), 1)], 1, Vec::new(), None);
         commit.finish(Err(StoreError::Unreachable(String::new()))).unwrap_err();
         assert_eq!(collection.count(), 0);
     };

@@ -2,7 +2,7 @@
 
 use pellucid_aql::{Execution, QueryError};
 use pellucid_budget::Share;
-use pellucid_document::{CommitSequences, DocumentError, ErrorNumber, QueryData, settle_revisions};
+use pellucid_document::{CommitSequences, DocumentError, ErrorNumber, QueryData};
 use pellucid_value::{Number, Value, json};
 
 use super::encoding::Encoding;
@@ -118,7 +118,7 @@ impl Cursor {
             ResultRemainder::Stream(_) => self.write_streamed(out, note)?,
         };
         if let Some(committed) = self.committed {
-            settle_revisions(out.body_mut(), &committed);
+            committed.settle_revisions(out.body_mut());
         }
         let number = self.next_batch;
         out.reserve(self.trailer.len() + ENVELOPE_BYTES_MAX)?;

@@ -228,6 +228,22 @@ fn revisions_of_written_documents_are_whole_or_cut() {
     assert!(cut.as_array().unwrap().iter().all(|pair| pair[1] == first[..7]), "{cut}");
 }
 
+/// Regression: a query could disclose the text that stands for revisions, which was that of all
+/// queries. Documents with that text were then shown changed, and could not be written.
+#[test]
+fn a_disclosed_placeholder_is_an_ordinary_text_elsewhere() {
+    let (_server, mut client) = with_collection("{}");
+    let query = "INSERT {} INTO c LET hex = TO_HEX(NEW._rev) RETURN SUBSTRING(hex, 0, 14)";
+    let hex = ask(&mut client, query, &json!({}))[0].as_str().unwrap().to_owned();
+    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    let text = String::from_utf8((0..14).step_by(2).map(byte).collect()).unwrap();
+    let items = json!([{"_key": "a", "v": 1}, {"_key": "b", "v": text}, {"_key": "c", "v": 3}]);
+    let written = expect(&mut client, "POST", "/_api/document/c", &items, 202);
+    assert_eq!(written[1]["_key"], "b", "{written}");
+    let query = "FOR d IN c FILTER d.v != null SORT d._key UPDATE d WITH {n: 1} IN c RETURN NEW.v";
+    assert_eq!(ask(&mut client, query, &json!({})), json!([1, text, 3]));
+}
+
 /// Regression: the revision of a document that the same query wrote was stored as the text that
 /// stands for it until the query ends.
 #[test]
