@@ -77,7 +77,7 @@ impl Cluster {
             let what = format!(
                 "{} asks for {}, and this node speaks {PROTOCOL}: run the same version of \
                  Pellucid on all nodes",
-                shown(hello.from),
+                caller(hello.from),
                 shown(hello.protocol)
             );
             return refused(409, what);
@@ -89,7 +89,7 @@ impl Cluster {
         let key = own.text().to_owned();
         let parties = self.parties(hello.from, hello.to);
         let Some(session) = Session::agree(own, hello.key, Side::Responder, parties) else {
-            return refused(400, format!("{} has sent no key share", shown(hello.from)));
+            return refused(400, format!("{} has sent no key share", caller(hello.from)));
         };
         let (from, to) = (hello.from.to_owned(), hello.to.to_owned());
         Ok((key, UnverifiedCaller { session, from, to }))
@@ -253,6 +253,10 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = head.split("\r\n").filter_map(|line| line.split_once(':'));
     let found = lines.find(|(key, _)| key.eq_ignore_ascii_case(name));
     found.map(|(_, value)| value.trim())
+}
+
+fn caller(from: &str) -> String {
+    if from.is_empty() { "a caller without a name".to_owned() } else { shown(from) }
 }
 
 /// Text from another program, without control characters, and short enough for the log.

@@ -65,13 +65,14 @@ impl fmt::Display for Failure {
             }
             Failure::Late { owner, waited } => write!(
                 f,
-                "the key's owner {owner} has not answered within {} ms: a write may have happened",
+                "the key's owner {owner} has not answered within {} ms; if this was a write, it may \
+                 have happened",
                 waited.as_millis()
             ),
             Failure::Lost { owner, reason } => write!(
                 f,
-                "the connection to the key's owner {owner} broke: {reason}; a write may have \
-                 happened"
+                "the connection to the key's owner {owner} broke: {reason}; if this was a write, \
+                 it may have happened"
             ),
             Failure::Full { owner } => write!(
                 f,

@@ -68,7 +68,7 @@ impl fmt::Display for NodeListError {
             NodeListError::Malformed(path, what) => write!(
                 f,
                 "the list of nodes in {} has a wrong {what}: it is damaged, or of a later version; \
-                 restore it from a copy, or remove it if this node's --cluster has never changed",
+                 restore it from a copy, such as that of this node's backup",
                 path.display()
             ),
             NodeListError::Stranding(what) => f.write_str(what),

@@ -213,11 +213,11 @@ impl Backups for BackupFolder {
             return Ok(true);
         }
         let _turn = self.take_turn()?;
+        self.remove_remains()?;
         let path = self.folder.join(id.as_str());
         if !path.join(FIGURES).exists() {
             return Ok(false);
         }
-        self.remove_remains()?;
         let removing = self.folder.join(REMOVING);
         fs::rename(&path, &removing).map_err(|error| failed("rename", &path, &error))?;
         sync_folder(&self.folder)?;

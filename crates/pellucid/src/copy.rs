@@ -12,8 +12,8 @@ use pellucid_server::{CqlOptions, CqlStore};
 use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList, is_entity_table};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::{
-    CopiedTable, Source, Store, StoreError, TableCopyProgress, begin_copy, compare, copy, end_copy,
-    occupied_table,
+    CopiedTable, Source, Store, StoreError, TableCopyProgress, begin_copy, compare, copy, empty,
+    end_copy, occupied_table,
 };
 use serde_json::{Value, json};
 
@@ -58,8 +58,7 @@ pub(crate) struct CopyArguments {
     from: String,
     /// The store that it is copied to; it is made if there is none.
     to: String,
-    /// Begin with the first key, whatever was copied before: give up a copy that was cut short, or
-    /// write over the entries of a store that has some.
+    /// Remove all entries of the target first, those of a copy that was cut short among them.
     #[arg(long)]
     anew: bool,
     /// The file with the secret that the nodes of the cluster have.
@@ -91,8 +90,13 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     let open = |place: &str| open(place, secret.as_deref(), arguments);
     let (from, to) = (open(source)?, open(target)?);
     let named = named_tables(&*from, &*to)?;
-    let named = named.iter().map(|name| CopiedTable { name, part_of: None });
-    let tables: Vec<_> = tables.iter().copied().chain(named).collect();
+    let named_tables = named.iter().map(|name| CopiedTable { name, part_of: None });
+    let tables: Vec<_> = tables.iter().copied().chain(named_tables).collect();
+    let mut others = table_names(&*to)?;
+    others.retain(|name| !named.contains(name));
+    let others = others.iter().map(|name| CopiedTable { name, part_of: None });
+    // The tables of the target, whether the source has them or not.
+    let targets: Vec<_> = tables.iter().copied().chain(others).collect();
     let tables = &tables[..];
     let identity = identity_of(source)?;
     let source = Source { store: &*from, identity: &identity };
@@ -104,10 +108,11 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     };
     if *anew {
         end_copy(&*to, tables)?;
-    } else if let Some(table) = occupied_table(&source, &*to, tables).map_err(refused)? {
+        targets.iter().try_for_each(|table| empty(&*to, *table))?;
+    } else if let Some(table) = occupied_table(&source, &*to, &targets).map_err(refused)? {
         return Err(Failure::work(format!(
             "{target} has entries already, in its table {table} (a server that has run on it has \
-             written some): name an empty store, or write over them with --anew"
+             written some): name an empty store, or remove them with --anew"
         )));
     }
     begin_copy(&source, &*to, tables).map_err(refused)?;
@@ -121,12 +126,17 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The named tables of entities in the source; empty if the target cannot hold named tables.
-fn named_tables(from: &dyn Store, to: &dyn Store) -> Result<Vec<String>, Failure> {
-    let Some(local) = from.local() else { return Ok(Vec::new()) };
-    let mut names = local.table_names()?;
+/// The named tables of entities in a store.
+fn table_names(store: &dyn Store) -> Result<Vec<String>, Failure> {
+    let mut names = store.local().map_or_else(|| Ok(Vec::new()), |local| local.table_names())?;
     names.retain(|name| is_entity_table(name));
     names.sort_unstable();
+    Ok(names)
+}
+
+/// The named tables of entities in the source; empty if the target cannot hold named tables.
+fn named_tables(from: &dyn Store, to: &dyn Store) -> Result<Vec<String>, Failure> {
+    let names = table_names(from)?;
     if to.local().is_none() && !names.is_empty() {
         let names = names.join(", ");
         let line = format!("{names}: left out, as the target has one table of entities");

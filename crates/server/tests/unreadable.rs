@@ -94,6 +94,10 @@ fn a_missing_page_fails_its_request_and_names_file_and_offset() {
         cut(&journal, 50 * PAGE_BYTES);
         let (there, refused) = ask(&mut client, "GET", &[&table, &journal]);
         assert!(there > 100 && refused > 100, "{there} and {refused}");
+        // Regression: such a stream of changes ended without a word.
+        let changes = client.get("/v0/changes?since=0").text().to_owned();
+        let last = changes.lines().last().unwrap_or_default();
+        assert!(last.contains("\"error\":") && last.contains("at offset"), "{last}");
         assert_eq!(client.get("/_admin/status").status, 200);
     });
 }

@@ -195,7 +195,8 @@ pub fn copy(
             (Some(_), None) => false,
         };
         if ends && !group.is_empty() {
-            write(to, target, &group, table.part_of.is_some())?;
+            let operations: Vec<_> = group.iter().map(Entry::operation).collect();
+            write(to, target, &operations, table.part_of.is_some())?;
             copied.entries += group.len() as u64;
             copied.bytes += group_bytes;
             groups += 1;
@@ -280,9 +281,38 @@ fn next(scan: &mut Option<Box<dyn Scan>>) -> Result<Option<Entry>> {
     }
 }
 
+/// Removes all entries of a table.
+///
+/// # Errors
+/// Errors of the store; some entries may be removed then.
+pub fn empty(store: &dyn Store, table: CopiedTable<'_>) -> Result<()> {
+    let Some(place) = find(store, table)? else { return Ok(()) };
+    let part = |key: &[u8]| table.part_of.map(|part_of| key[..part_of(key)].to_vec());
+    let mut scan = store.scan(place, all(b""))?;
+    let mut group: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let key = scan.next_head()?.map(|(key, _)| key.to_vec());
+        let ends = match (&key, group.last()) {
+            (None, _) => true,
+            (Some(key), Some(last)) => group.len() >= GROUP_ENTRIES_MAX || part(key) != part(last),
+            (Some(_), None) => false,
+        };
+        if ends {
+            let removals: Vec<_> = group.iter().map(|key| Operation::plain(key, None)).collect();
+            write(store, place, &removals, table.part_of.is_some())?;
+            group.clear();
+        }
+        let Some(key) = key else { return Ok(()) };
+        group.push(key);
+    }
+}
+
 /// Writes a group: as one batch if it is within one part, otherwise as single writes at the same
 /// time.
-fn write(to: &dyn Store, table: Table, group: &[Entry], is_one_part: bool) -> Result<()> {
+fn write(to: &dyn Store, table: Table, group: &[Operation<'_>], is_one_part: bool) -> Result<()> {
+    if group.is_empty() {
+        return Ok(());
+    }
     // A store in this process syncs all its data when it is closed; remote nodes do not.
     let durable = match to.local() {
         Some(_) => Acknowledgement::Os,
@@ -290,13 +320,12 @@ fn write(to: &dyn Store, table: Table, group: &[Entry], is_one_part: bool) -> Re
     };
     let mut timeline = Timeline::off();
     if is_one_part {
-        let operations: Vec<_> = group.iter().map(Entry::operation).collect();
-        to.write(table, &operations, durable, &mut timeline).wait()?;
+        to.write(table, group, durable, &mut timeline).wait()?;
         return Ok(());
     }
     let (sender, receiver) = std::sync::mpsc::channel();
-    for entry in group {
-        match to.write(table, &[entry.operation()], durable, &mut timeline) {
+    for operation in group {
+        match to.write(table, std::slice::from_ref(operation), durable, &mut timeline) {
             Answer::Now(result) => {
                 result?;
             }

@@ -28,7 +28,8 @@ pub use backups::{
 };
 pub use changes::{Change, ChangeFeed, ChangeReader, ChangeSelector, ChangeStep};
 pub use copy::{
-    CopiedTable, Source, TableCopyProgress, begin_copy, compare, copy, end_copy, occupied_table,
+    CopiedTable, Source, TableCopyProgress, begin_copy, compare, copy, empty, end_copy,
+    occupied_table,
 };
 pub use current_view::CurrentView;
 pub use error::{Result, StoreError};

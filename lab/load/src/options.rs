@@ -26,6 +26,9 @@ pub const MAX_STREAMS: usize = 1_024;
 /// The highest rate that can be asked for, in requests per second.
 const MAX_RATE_PER_SECOND: u64 = 1_000_000_000;
 
+/// The longest time of a question beside the load.
+const ASK_LIMIT: Duration = Duration::from_secs(5);
+
 /// The limit that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
@@ -165,8 +168,8 @@ impl LoadOptions {
         }
     }
 
-    /// Sends a GET of `path` beside the load, with the credentials of its requests. Returns the
-    /// status, and the head and the body of the answer.
+    /// Sends a GET of `path` beside the load, with the credentials of its requests, and waits for
+    /// five seconds at most. Returns the status, and the head and the body of the answer.
     ///
     /// # Errors
     /// The error in words, if the request failed or the service is simulated.
@@ -176,7 +179,9 @@ impl LoadOptions {
         }
         let line = self.authorization().map(|value| format!("Authorization: {value}\r\n"));
         let headers = line.as_deref().unwrap_or_default();
-        HttpRequest { headers, ..HttpRequest::get(path) }.ask(&self.target, &self.tls)
+        let (patience, limit) = (ASK_LIMIT, Some(ASK_LIMIT));
+        let request = HttpRequest { headers, patience, limit, ..HttpRequest::get(path) };
+        request.ask(&self.target, &self.tls)
     }
 
     /// The value of the header `Authorization` of every request, if they have one.

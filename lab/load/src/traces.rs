@@ -256,6 +256,9 @@ impl TraceRecorder {
     }
 }
 
+/// The longest time of a metric, in milliseconds: a month. Longer ones are no times of a request.
+const DURATION_MS_MAX: f64 = 31.0 * 86_400.0 * 1e3;
+
 /// Parses the name and the time of a metric such as `db;desc="a b";dur=1.5`, where `dur` is in
 /// milliseconds; the time is returned in nanoseconds.
 fn metric(text: &str) -> Option<(&str, u64)> {
@@ -263,7 +266,7 @@ fn metric(text: &str) -> Option<(&str, u64)> {
     let name = parts.next().filter(|name| !name.is_empty())?;
     let duration_of = |part: &str| part.strip_prefix("dur=")?.trim_matches('"').parse::<f64>().ok();
     let duration_ms = parts.find_map(duration_of)?;
-    let known = duration_ms.is_finite() && duration_ms >= 0.0;
+    let known = (0.0..=DURATION_MS_MAX).contains(&duration_ms);
     known.then_some((name, (duration_ms * 1e6).round() as u64))
 }
 
@@ -324,7 +327,10 @@ mod tests {
     #[test]
     fn the_steps_of_a_request_add_up() {
         let mut notes = notes();
-        let told = timing(b"db;desc=\"x\";dur=0.02, total;dur=0.05, broken;dur=x, ;dur=1");
+        // Regression: sums of endless times overflowed.
+        let told = timing(
+            b"db;desc=\"x\";dur=0.02, total;dur=0.05, broken;dur=x, ;dur=1, a;dur=1e13, b;dur=1e300",
+        );
         let kept = watch(1_030, [1_060, 1_160]);
         assert!(notes.add(&request(1_000, 1_050), &kept, Ticks(900), Ticks(1_200), Some(&told)));
         let traces = notes.finish();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::StreamOwned;
 
@@ -79,6 +79,8 @@ pub struct HttpConnection<S> {
     /// The part of the buffer that was read, and not yet parsed.
     unread: std::ops::Range<usize>,
     has_answered: bool,
+    /// The time after which nothing more is read.
+    deadline: Option<Instant>,
 }
 
 impl HttpConnection<Box<dyn Stream>> {
@@ -111,7 +113,12 @@ impl<S: Read + Write> HttpConnection<S> {
     /// A conversation over an open connection.
     pub fn over(stream: S) -> HttpConnection<S> {
         let (parser, buffer) = (ResponseParser::new(true), vec![0; READ_BYTES]);
-        HttpConnection { stream, parser, buffer, unread: 0..0, has_answered: false }
+        HttpConnection { stream, parser, buffer, unread: 0..0, has_answered: false, deadline: None }
+    }
+
+    /// Sets the time that is left for all answers of this connection; any if `None`.
+    pub(crate) fn end_after(&mut self, limit: Option<Duration>) {
+        self.deadline = limit.map(|limit| Instant::now() + limit);
     }
 
     /// Sends one or more encoded requests.
@@ -148,6 +155,10 @@ impl<S: Read + Write> HttpConnection<S> {
                     self.unread = unread.start + consumed..unread.end;
                     return Ok((response, self.parser.take_captured()));
                 }
+            }
+            if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                let late = io::Error::new(io::ErrorKind::TimedOut, TOO_LATE);
+                return Err(ConnectionError::Io(late));
             }
             let count = match self.stream.read(&mut self.buffer) {
                 Ok(count) => count,
@@ -221,6 +232,34 @@ mod tests {
         assert_eq!((response.status, taken, rest.body.len()), (200, length, 0));
         let mut conversation = HttpConnection::over(OpenStream(bytes));
         assert!(conversation.answer_to("GET", &mut |_, _| Ok(())).is_err());
+    }
+
+    /// An endless answer. Regression: each byte of it renewed the time that was left.
+    struct EndlessStream;
+
+    impl Read for EndlessStream {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(1));
+            b"HTTP/1.1 100 Continue\r\n\r\n".as_slice().read(buffer)
+        }
+    }
+
+    impl Write for EndlessStream {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_endless_answer_is_late() {
+        let mut conversation = HttpConnection::over(EndlessStream);
+        conversation.end_after(Some(Duration::from_millis(20)));
+        let answer = conversation.answer_to("GET", &mut |_, _| Ok(()));
+        assert_eq!(answer.unwrap_err().to_string(), TOO_LATE);
     }
 
     /// Regression: the client waited for the body that the head of an answer to HEAD announces,

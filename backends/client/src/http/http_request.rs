@@ -23,13 +23,15 @@ pub struct HttpRequest<'a> {
     pub body: &'a [u8],
     /// The longest time that the server may be silent, before and during its answer.
     pub patience: Duration,
+    /// The longest time of the whole answer; any if `None`.
+    pub limit: Option<Duration>,
 }
 
 impl<'a> HttpRequest<'a> {
-    /// A GET request, with a time limit of ten seconds for the answer.
+    /// A GET request, whose answer may pause for ten seconds.
     #[must_use]
     pub fn get(path: &'a str) -> HttpRequest<'a> {
-        HttpRequest { method: "GET", path, headers: "", body: b"", patience: TIMEOUT }
+        HttpRequest { method: "GET", path, headers: "", body: b"", patience: TIMEOUT, limit: None }
     }
 
     /// Sends the request. Returns the status, and the head and body of the answer.
@@ -72,6 +74,7 @@ impl<'a> HttpRequest<'a> {
     ) -> Result<(u16, CapturedResponse), ConnectionError> {
         let opened = HttpConnection::open(target, tls, TIMEOUT, self.patience);
         let mut conversation = opened.map_err(ConnectionError::Open)?;
+        conversation.end_after(self.limit);
         let HttpRequest { method, path, headers, body, .. } = self;
         let host = target.host_header();
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}");

@@ -15,7 +15,7 @@ use crate::end_signals::end_signals;
 /// the first line of standard input.
 ///
 /// # Errors
-/// If the two passwords differ, standard input is empty, or reading fails.
+/// If the two passwords differ or are empty, standard input is empty, or reading fails.
 pub(crate) fn ask(name: &str) -> Result<String, Failure> {
     if !stdin().is_terminal() {
         return line();
@@ -61,5 +61,9 @@ fn line() -> Result<String, Failure> {
     if count == 0 {
         return Err(Failure::usage("a password is expected on standard input, or --no-password"));
     }
-    Ok(line.strip_suffix('\n').unwrap_or(&line).trim_end_matches('\r').to_owned())
+    let password = line.strip_suffix('\n').unwrap_or(&line).trim_end_matches('\r');
+    if password.is_empty() {
+        return Err(Failure::usage("the password is empty: give one, or --no-password"));
+    }
+    Ok(password.to_owned())
 }

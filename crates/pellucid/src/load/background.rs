@@ -57,17 +57,19 @@ impl BackgroundWatcher {
         let thread = std::thread::spawn(move || {
             let begin = Instant::now();
             let mut samples = Vec::new();
+            let mut is_over = false;
             while samples.len() < SAMPLES_MAX {
                 let seconds = begin.elapsed().as_secs_f64();
                 let Some(sample) = question(&options, seconds) else { break };
                 samples.push(sample);
-                match stopped.recv_timeout(INTERVAL) {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    _ => break,
+                // The last sample is made at the end of the run, so that its last interval is
+                // complete.
+                if is_over {
+                    break;
                 }
+                let waited = stopped.recv_timeout(INTERVAL);
+                is_over = !matches!(waited, Err(RecvTimeoutError::Timeout));
             }
-            // A last sample at the end of the run, so that its last interval is complete.
-            samples.extend(question(&options, begin.elapsed().as_secs_f64()));
             samples
         });
         BackgroundWatcher { stop, thread }

@@ -31,8 +31,14 @@ impl Outputs {
         [&self.html, &self.hgrm, &self.hlog].into_iter().flatten()
     }
 
-    /// Checks before a long run that the files can be written.
+    /// Checks before a long run that the files can be written, and that they are different ones.
     pub(super) fn check(&self) -> Result<(), Failure> {
+        let mut paths: Vec<_> = self.all().collect();
+        paths.sort_unstable();
+        if let Some(pair) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
+            let path = pair[0].display();
+            return Err(Failure::usage(format!("{path}: give each result a file of its own")));
+        }
         self.all().try_for_each(|path| check_writable(path))
     }
 

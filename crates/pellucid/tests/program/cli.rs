@@ -58,6 +58,8 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
     fails(&["load", "-c", "x", "http://127.0.0.1:1"], 2, "-c");
     fails(&["load", "-c", "1", "-t", "2", "http://127.0.0.1:1"], 2, "connections");
     fails(&["load", "-d", "long", "http://127.0.0.1:1"], 2, "-d");
+    let twice = ["load", "--html", "r", "--hlog", "r", "http://127.0.0.1:1"];
+    fails(&twice, 2, "a file of its own");
     fails(&["load", "-H", "no colon", "http://127.0.0.1:1"], 2, "no colon");
     fails(&["demo", "--keys", "0"], 2, "keys");
     fails(&["demo", "--report", "/nowhere/r.html"], 2, "/nowhere/r.html");

@@ -120,7 +120,7 @@ fn invalid_accounts_are_refused() {
         (&["add", "ada", "--no-password"][..], 1, "already"),
         (&["add", "a:b"], 2, "colon"),
         (&["add", "bob", "--grant", "everything=read"], 2, "table/NAME"),
-        (&["add", "bob", "--grant", "table/x=all"], 2, "none, read and write"),
+        (&["add", "bob", "--grant", "table/x=all"], 2, "`none`, `read` and `write`"),
         (&["add", "bob"], 2, "--no-password"),
         (&["password", "bob"], 1, "no account `bob`"),
         (&["token", "remove", "ada", "7"], 1, "no token 7"),
@@ -128,6 +128,8 @@ fn invalid_accounts_are_refused() {
     ] {
         failed(&account(data, arguments, ""), code, expected);
     }
+    // Regression: an unset variable of a script made an account that is open to everybody.
+    failed(&account(data, &["add", "bob", "--admin"], "\n"), 2, "empty");
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl FromStr for Right {
             "none" => Ok(Right::None),
             "read" | "ro" => Ok(Right::Read),
             "write" | "rw" => Ok(Right::Write),
-            _ => Err(format!("`{text}` is no right: there are none, read and write")),
+            _ => Err(format!("`{text}` is no right: the rights are `none`, `read` and `write`")),
         }
     }
 }

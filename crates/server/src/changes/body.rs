@@ -111,7 +111,7 @@ impl ChangesBody {
     pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
         self.put_off = None;
         if !self.may_read() {
-            return self.taken_back(out);
+            return self.end_with(out, TAKEN_BACK);
         }
         if self.lacks_position && occasion != PieceTrigger::Stop {
             match self.progress(out, FillResult::More) {
@@ -156,7 +156,7 @@ impl ChangesBody {
                     let error = StoreError::ChangesLost { oldest, newest };
                     return self.lost(out, &error.to_string(), Some((oldest, newest)));
                 }
-                Err(error) => return self.broken(&error),
+                Err(error) => return self.broken(out, &error),
             }
         }
         FillResult::More
@@ -188,6 +188,7 @@ impl ChangesBody {
         };
         self.wanted_bytes = 0;
         let name = if change.value.is_some() { "put" } else { "delete" };
+        let begin = out.len();
         self.form.begin(out, name, change.sequence);
         write_member(out, "written_at_ms", change.written_at_ms);
         if let Some(expires_at_ms) = change.expires_at_ms {
@@ -198,7 +199,11 @@ impl ChangesBody {
             Ok(ItemRemainder::Value(value, json_memory)) => {
                 self.open = Some(OpenValue { value, sent: 0, json_memory });
             }
-            Err(error) => return Some(self.broken(&error)),
+            Err(error) => {
+                out.truncate(begin);
+                self.changes.step_back();
+                return Some(self.broken(out, &error));
+            }
         }
         None
     }
@@ -219,7 +224,7 @@ impl ChangesBody {
         });
         match appended {
             Ok(count) => open.sent += count,
-            Err(error) => return Some(self.broken(&error)),
+            Err(error) => return Some(self.broken(out, &error)),
         }
         if open.sent == open.value.len() {
             self.open = None;
@@ -287,19 +292,19 @@ impl ChangesBody {
         FillResult::Last
     }
 
-    /// Ends the stream because the caller has lost the right to read. In the middle of a value the
-    /// connection is cut, since a message has no place there.
-    fn taken_back(&self, out: &mut Vec<u8>) -> FillResult {
+    /// Ends the stream with a message. In the middle of a value the connection is cut, since a
+    /// message has no place there.
+    fn end_with(&self, out: &mut Vec<u8>, message: &str) -> FillResult {
         match self.open {
             Some(_) => FillResult::Broken,
-            None => self.lost(out, TAKEN_BACK, None),
+            None => self.lost(out, message, None),
         }
     }
 
-    /// Logs the error and cuts the stream.
-    fn broken(&self, what: &dyn std::fmt::Display) -> FillResult {
-        self.log.failed_request(&format!("changes were cut short: {what}"));
-        FillResult::Broken
+    /// Logs the error and ends the stream with it.
+    fn broken(&self, out: &mut Vec<u8>, error: &dyn std::fmt::Display) -> FillResult {
+        self.log.failed_request(&format!("changes were cut short: {error}"));
+        self.end_with(out, &error.to_string())
     }
 }
 

@@ -68,6 +68,7 @@ impl TraceCollector {
             headers: &format!("Content-Type: application/json\r\nConnection: close\r\n{header}"),
             body,
             patience: PATIENCE,
+            limit: Some(PATIENCE),
         };
         let answer =
             question.ask_in_pieces(&self.target, &TlsOptions::default(), &mut |_, body| {

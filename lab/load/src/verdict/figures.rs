@@ -85,14 +85,20 @@ impl Figures {
         (self.requests + self.unanswered).max(1)
     }
 
+    /// The number of requests that failed. An answer whose bytes are no HTTP breaks its connection,
+    /// although no request may be lost with it.
+    fn failed(&self) -> u64 {
+        self.errors.failed_requests.max(self.errors.malformed)
+    }
+
     /// The share of these that failed.
     pub(crate) fn error_share(&self) -> f64 {
-        (self.errors.failed_requests as f64 / self.tried() as f64).min(1.0)
+        (self.failed() as f64 / self.tried() as f64).min(1.0)
     }
 
     /// The number of requests that failed, in words.
     pub(crate) fn failed_told(&self) -> String {
-        format!("{} of {} requests failed", self.errors.failed_requests, self.tried())
+        format!("{} of {} requests failed", self.failed(), self.tried())
     }
 }
 

@@ -323,12 +323,20 @@ fn other_cases() -> Vec<Case> {
     let away = ErrorCounts { connect: 640, read: 1, failed_requests: 1, ..ErrorCounts::default() };
     let checks = ErrorCounts { check: 5_000, failed_requests: 5_000, ..ErrorCounts::default() };
     let refused = ErrorCounts { connect: 50, ..ErrorCounts::default() };
+    let unasked = ErrorCounts { read: 99_990, malformed: 99_990, ..ErrorCounts::default() };
     let closed = Figures { offered_per_second: None, backlog: vec![0; 100], ..held() };
     vec![
         ("one error", Figures { errors: status(1), ..held() }, Stable, "status 400 or above 1"),
         (
             "all refused",
             Figures { errors: status(99_990), ..held() },
+            Errors,
+            "99990 of 100000 requests",
+        ),
+        // Regression: bytes behind each answer broke all connections of a stable run.
+        (
+            "stray bytes behind each answer",
+            Figures { errors: unasked, ..held() },
             Errors,
             "99990 of 100000 requests",
         ),

@@ -95,7 +95,8 @@ fn send(
     body: &[u8],
 ) -> Result<Vec<u8>, StudyError> {
     let target = Target::parse(&format!("http://{address}/")).map_err(StudyError::step)?;
-    let question = HttpRequest { method: "POST", path, headers, body, patience: PATIENCE };
+    let (method, patience) = ("POST", PATIENCE);
+    let question = HttpRequest { method, headers, body, patience, ..HttpRequest::get(path) };
     let (status, answer) =
         question.ask(&target, &TlsOptions::default()).map_err(StudyError::Step)?;
     let response = [answer.head, answer.body].concat();

@@ -27,6 +27,8 @@ const NO_COLLECTION: u64 = 1_203;
 const NOT_UNIQUE: u64 = 1_210;
 /// Error number: the batch needs too much memory.
 const TOO_LARGE: u64 = 32;
+/// The number of the error for a full store.
+const FULL: u64 = 1104;
 
 /// The effect of documents whose keys are there already.
 #[derive(Clone, Copy, ValueEnum)]
@@ -241,7 +243,7 @@ fn refusal(answer: &Answer) -> Refusal {
     let text = answer.refusal(&format!("{}{cure} ({number})", excerpt(message)), RIGHT);
     let refusal = Refusal::answered(answer.status, text, place);
     // The server names a position only before it writes.
-    let is_undone = refusal.is_undone || place.is_some() || number == TOO_LARGE;
+    let is_undone = refusal.is_undone || place.is_some() || [TOO_LARGE, FULL].contains(&number);
     Refusal { is_undone, ..refusal }
 }
 
@@ -273,10 +275,12 @@ mod tests {
         for text in ["at position x: no", "at position 7", "no"] {
             assert_eq!(placed(text), (None, text));
         }
-        let is_undone = |message: &str| {
-            let body = json!({ "errorNum": 4, "errorMessage": message }).to_string().into_bytes();
-            refusal(&Answer { status: 500, body }).is_undone
+        let is_undone = |number: u64, message: &str| {
+            let body = json!({ "errorNum": number, "errorMessage": message });
+            refusal(&Answer { status: 500, body: body.to_string().into_bytes() }).is_undone
         };
-        assert!(is_undone("at position 7: no") && !is_undone("no"));
+        assert!(is_undone(4, "at position 7: no") && !is_undone(4, "no"));
+        // Regression: whether lines were written to a full store was said to be unknown.
+        assert!(is_undone(FULL, "no room"));
     }
 }
