@@ -65,8 +65,8 @@ impl fmt::Display for Failure {
             }
             Failure::Late { owner, waited } => write!(
                 f,
-                "the key's owner {owner} has not answered within {} ms; if this was a write, it may \
-                 have happened",
+                "the key's owner {owner} has not answered within {} ms; if this was a write, it \
+                 may have happened",
                 waited.as_millis()
             ),
             Failure::Lost { owner, reason } => write!(
