@@ -68,7 +68,7 @@ impl fmt::Display for NodeListError {
             NodeListError::Malformed(path, what) => write!(
                 f,
                 "the list of nodes in {} has a wrong {what}: it is damaged, or of a later version; \
-                 restore it from a copy, such as that of this node's backup",
+                 restore it from the copy that was made beside this node's backup",
                 path.display()
             ),
             NodeListError::Stranding(what) => f.write_str(what),

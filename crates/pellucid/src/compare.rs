@@ -154,6 +154,8 @@ fn measured(run: &Value) -> Result<ComparedRun, String> {
     let tried = ["requests", "unanswered"].map(|name| run[name].as_f64().unwrap_or(0.0));
     let tried = tried.iter().sum::<f64>().max(1.0);
     let failed = run["failed_requests"].as_f64().ok_or("it holds no failed_requests")?;
+    // Such answers break connections, although no request may be lost with them.
+    let failed = failed.max(run["errors"]["malformed"].as_f64().unwrap_or(0.0));
     let rate = run["requests_per_second"].as_f64();
     let timeline = items(&run["timeline"]).map(stretch).collect::<Result<_, _>>()?;
     // The steps of a way are means and add up to its time. The requests around the median represent

@@ -13,7 +13,7 @@ use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList, is_entity_table
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::{
     CopiedTable, Source, Store, StoreError, TableCopyProgress, begin_copy, compare, copy, empty,
-    end_copy, occupied_table,
+    end_copy, filled_table, give_up_copies, is_same, occupied_table,
 };
 use serde_json::{Value, json};
 
@@ -58,7 +58,8 @@ pub(crate) struct CopyArguments {
     from: String,
     /// The store that it is copied to; it is made if there is none.
     to: String,
-    /// Remove all entries of the target first, those of a copy that was cut short among them.
+    /// Remove all entries of the target first (of entities alone where one of the two is a
+    /// cluster), those of a copy that was cut short among them.
     #[arg(long)]
     anew: bool,
     /// The file with the secret that the nodes of the cluster have.
@@ -106,8 +107,14 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
         }
         error => Failure::work(error),
     };
+    if from.local().is_none() && to.local().is_none() && is_same(&*to, &*from)? {
+        return Err(Failure::usage("the two are the same store"));
+    }
     if *anew {
-        end_copy(&*to, tables)?;
+        if filled_table(&*from, tables)?.is_none() {
+            return Err(Failure::work("the source has no entries: nothing was removed"));
+        }
+        give_up_copies(&*to)?;
         targets.iter().try_for_each(|table| empty(&*to, *table))?;
     } else if let Some(table) = occupied_table(&source, &*to, &targets).map_err(refused)? {
         return Err(Failure::work(format!(

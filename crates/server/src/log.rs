@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pellucid_clock::Clock;
+use pellucid_store::StoreError;
 use pellucid_thread::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -12,8 +13,8 @@ use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
 
 use crate::line_limit::LineLimit;
 
-/// The limit of texts about failed requests that are each logged once in any case.
-const TEXTS_MAX: usize = 1_000;
+/// The limit of damages that are each logged once in any case.
+const DAMAGES_MAX: usize = 1_000;
 /// The target of the server's events.
 const TARGET: &str = "pellucid";
 
@@ -24,11 +25,11 @@ pub struct Log {
     failures: Arc<Mutex<FailureLines>>,
 }
 
-/// The lines about failed requests: up to a limit in each second, and one for each text.
+/// The lines about failed requests: up to a limit in each second, and one for each damage.
 struct FailureLines {
     limit: LineLimit,
-    /// The texts that were logged, up to [`TEXTS_MAX`].
-    texts: HashSet<String>,
+    /// The texts about damage that were logged, up to [`DAMAGES_MAX`].
+    damages: HashSet<String>,
 }
 
 impl Log {
@@ -46,7 +47,7 @@ impl Log {
 
     fn to(dispatch: Option<Dispatch>) -> Log {
         let limit = LineLimit::new(Clock::monotonic());
-        let lines = FailureLines { limit, texts: HashSet::new() };
+        let lines = FailureLines { limit, damages: HashSet::new() };
         Log { dispatch, failures: Arc::new(Mutex::new(lines)) }
     }
 
@@ -65,14 +66,17 @@ impl Log {
     }
 
     /// Logs the failure of a request, at level `ERROR` and up to a limit in each second. The first
-    /// line after that second has the number of those left out. A text that is new is logged in any
-    /// case, so that each damaged place is: the text names it.
-    pub(crate) fn failed_request(&self, text: &str) {
+    /// line after that second has the number of those left out. Damage that was not logged before
+    /// is logged in any case: its text names the place.
+    pub(crate) fn failed_request(&self, what: &str, error: &StoreError) {
+        let text = format!("{what}: {error}");
         let mut lines = self.failures.lock();
-        if lines.texts.len() < TEXTS_MAX && !lines.texts.contains(text) {
-            lines.texts.insert(text.to_owned());
+        let is_new_damage = matches!(error, StoreError::Corruption(_))
+            && lines.damages.len() < DAMAGES_MAX
+            && lines.damages.insert(text.clone());
+        if is_new_damage {
             drop(lines);
-            return self.error(text);
+            return self.error(&text);
         }
         let limit = &mut lines.limit;
         let (left_out, seconds) = if limit.left_ns() == 0 { limit.end_interval() } else { (0, 0) };
@@ -82,7 +86,7 @@ impl Log {
             self.error(&format!("{left_out} further failed requests within {seconds} s"));
         }
         if is_within {
-            self.error(text);
+            self.error(&text);
         }
     }
 
@@ -184,25 +188,32 @@ mod tests {
     fn failed_requests_are_logged_up_to_a_limit_in_each_second_and_all_others_counted() {
         let (log, lines) = Log::kept();
         let age = Clock::monotonic().stopwatch();
-        (0..1_000).for_each(|_| log.failed_request("no room"));
+        let full = StoreError::Failed("no room".to_owned());
+        (0..1_000).for_each(|_| log.failed_request("put", &full));
         let seconds = (age.elapsed_ns() / 1_000_000_000) as usize;
         let lines = lines.lock();
-        let written = lines.iter().filter(|line| *line == "no room").count();
-        assert!(written <= 1 + 20 * (seconds + 1), "{written} in {seconds} s");
+        let written = lines.iter().filter(|line| *line == "put: no room").count();
+        assert!(written <= 20 * (seconds + 1), "{written} in {seconds} s");
         let counts = lines.iter().filter_map(|line| line.split_once(" further failed requests"));
         let counted: u64 = counts.map(|(count, _)| count.parse::<u64>().unwrap()).sum();
         let (uncounted, _) = log.failures.lock().limit.end_interval();
         assert_eq!(written as u64 + counted + uncounted, 1_000);
     }
 
-    /// Regression: a range that was cut short at damage left no line behind twenty other failures.
+    /// Regression: damage that cut a range short left no line behind twenty other failures, and the
+    /// same damage, asked for again and again, was logged without a limit.
     #[test]
-    fn a_failure_with_a_new_text_is_logged_beyond_the_limit() {
+    fn each_damage_is_logged_and_the_same_one_again_within_the_limit() {
         let (log, lines) = Log::kept();
-        (0..1_000).for_each(|_| log.failed_request("no room"));
-        log.failed_request("a range was cut short: it is damaged at offset 8");
-        assert!(lines.lock().last().unwrap().ends_with("offset 8"));
-        (0..2_000).for_each(|place| log.failed_request(&format!("damaged at offset {place}")));
-        assert!(lines.lock().len() < 1_100, "{}", lines.lock().len());
+        let age = Clock::monotonic().stopwatch();
+        let full = StoreError::Failed("no room".to_owned());
+        (0..1_000).for_each(|_| log.failed_request("put", &full));
+        let damage = |place| StoreError::Corruption(format!("damaged at offset {place}"));
+        (0..1_000).for_each(|_| log.failed_request("get", &damage(8)));
+        log.failed_request("get", &damage(9));
+        let seconds = (age.elapsed_ns() / 1_000_000_000) as usize;
+        let count = |end| lines.lock().iter().filter(|line| line.ends_with(end)).count();
+        assert_eq!(count("offset 9"), 1);
+        assert!((1..=1 + 20 * (seconds + 1)).contains(&count("offset 8")), "{}", count("offset 8"));
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Reply {
     pub(crate) memory: Option<Share>,
     /// The settings of a reply to an ArangoDB driver.
     pub(crate) driver: Option<DriverSettings>,
+    /// The error of the store that the reply is about, for the log.
+    pub(crate) store_failure: Option<Box<StoreError>>,
 }
 
 /// The version of an entry, for `ETag` and `Last-Modified`.
@@ -84,7 +86,8 @@ pub(crate) enum Verdict {
 impl Reply {
     pub(crate) fn new(status: u16, content_type: Option<&'static str>, body: Body) -> Reply {
         let (version, headers, memory, driver) = (None, Vec::new(), None, None);
-        Reply { status, content_type, version, headers, body, memory, driver }
+        let store_failure = None;
+        Reply { status, content_type, version, headers, body, memory, driver, store_failure }
     }
 
     /// A reply with an empty body.
@@ -335,7 +338,7 @@ impl Failure {
         };
         let status = status_of(&error);
         if status >= 500 {
-            log.failed_request(&format!("a request failed: {error}"));
+            log.failed_request("a request failed", &error);
         }
         Reply::line(status, error.to_string())
     }

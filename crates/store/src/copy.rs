@@ -2,11 +2,13 @@
 //! in the target record the source and the progress, so that an interrupted copy can be resumed. A
 //! comparison of both tables checks the copy.
 
+use std::hash::{BuildHasher, RandomState};
+
 use pellucid_account::Timeline;
 use pellucid_clock::WallTime;
 
 use crate::answer::Answer;
-use crate::copy_notes::{CopyPosition, Notes};
+use crate::copy_notes::{CopyPosition, NOTES_TABLE, Notes};
 use crate::error::{Result, StoreError};
 use crate::model::{Acknowledgement, Operation, PartitionFunction, Table};
 use crate::store::{Range, Scan, Store};
@@ -122,12 +124,42 @@ pub fn occupied_table<'a>(
     for table in tables {
         has_begun |= notes.read(table.name, source.identity)?.is_some();
     }
+    if has_begun { Ok(None) } else { filled_table(to, tables) }
+}
+
+/// The first of these tables in which a store has entries.
+///
+/// # Errors
+/// Errors of the store.
+pub fn filled_table<'a>(store: &dyn Store, tables: &[CopiedTable<'a>]) -> Result<Option<&'a str>> {
     for table in tables {
-        if !has_begun && next(&mut scan(to, find(to, *table)?, b"")?)?.is_some() {
+        if next(&mut scan(store, find(store, *table)?, b"")?)?.is_some() {
             return Ok(Some(table.name));
         }
     }
     Ok(None)
+}
+
+/// True if both are the same store, as by two nodes of a ring. It writes a note to `one`, and
+/// removes it again.
+///
+/// # Errors
+/// Errors of either store.
+pub fn is_same(one: &dyn Store, other: &dyn Store) -> Result<bool> {
+    let (notes, seen) = (Notes::of(one)?, Notes::of(other)?);
+    let name = format!("probe {:016x}", RandomState::new().hash_one(NOTES_TABLE));
+    notes.write(&name, "", &CopyPosition::End)?;
+    let is_seen = seen.has(&name);
+    notes.remove(&name)?;
+    is_seen
+}
+
+/// Removes the notes of all copies to a store, also those of tables that it does not have.
+///
+/// # Errors
+/// Errors of the store.
+pub fn give_up_copies(to: &dyn Store) -> Result<()> {
+    empty(to, CopiedTable { name: NOTES_TABLE, part_of: None })
 }
 
 /// Begins the copy of these tables, or resumes an interrupted one. Until [`end_copy`] is called,

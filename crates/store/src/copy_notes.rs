@@ -10,7 +10,7 @@ use crate::model::{Acknowledgement, Operation, Table};
 use crate::store::Store;
 
 /// The table of the target with the notes. Their keys are the names of the copied tables.
-const NOTES_TABLE: &str = "pellucid copies";
+pub(crate) const NOTES_TABLE: &str = "pellucid copies";
 const BEGINNING: &[u8] = b"copy of ";
 const UP_TO_KEY: u8 = b'k';
 const TO_THE_END: u8 = b'e';
@@ -33,6 +33,12 @@ pub(crate) struct Notes<'a> {
 impl<'a> Notes<'a> {
     pub(crate) fn of(to: &'a dyn Store) -> Result<Notes<'a>> {
         Ok(Notes { to, table: to.table(NOTES_TABLE)? })
+    }
+
+    /// True if there is a note of the table `name`.
+    pub(crate) fn has(&self, name: &str) -> Result<bool> {
+        let note = self.to.get(self.table, name.as_bytes(), &mut Timeline::off()).wait()?;
+        Ok(note.is_some())
     }
 
     /// The progress of the copy of the table `name`; `None` if it has not begun.

@@ -29,7 +29,7 @@ pub use backups::{
 pub use changes::{Change, ChangeFeed, ChangeReader, ChangeSelector, ChangeStep};
 pub use copy::{
     CopiedTable, Source, TableCopyProgress, begin_copy, compare, copy, empty, end_copy,
-    occupied_table,
+    filled_table, give_up_copies, is_same, occupied_table,
 };
 pub use current_view::CurrentView;
 pub use error::{Result, StoreError};

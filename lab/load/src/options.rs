@@ -26,7 +26,8 @@ pub const MAX_STREAMS: usize = 1_024;
 /// The highest rate that can be asked for, in requests per second.
 const MAX_RATE_PER_SECOND: u64 = 1_000_000_000;
 
-/// The longest time of a question beside the load.
+/// The longest pause of an answer to a question beside the load, and the time after which nothing
+/// more is read of it.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
 
 /// The limit that ends a run.
@@ -168,8 +169,8 @@ impl LoadOptions {
         }
     }
 
-    /// Sends a GET of `path` beside the load, with the credentials of its requests, and waits for
-    /// five seconds at most. Returns the status, and the head and the body of the answer.
+    /// Sends a GET of `path` beside the load, with the credentials of its requests. It ends some
+    /// seconds later at most. Returns the status, and the head and the body of the answer.
     ///
     /// # Errors
     /// The error in words, if the request failed or the service is simulated.

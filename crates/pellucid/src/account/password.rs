@@ -63,7 +63,7 @@ fn line() -> Result<String, Failure> {
     }
     let password = line.strip_suffix('\n').unwrap_or(&line).trim_end_matches('\r');
     if password.is_empty() {
-        return Err(Failure::usage("the password is empty: give one, or --no-password"));
+        return Err(Failure::usage("the password is empty"));
     }
     Ok(password.to_owned())
 }

@@ -126,6 +126,10 @@ fn a_target_with_entries_of_its_own_is_refused() {
     let (code, _, errors) = copy(from.to_str().unwrap(), &to, &[]);
     assert!(code == 1 && errors.contains("has entries already, in its table entities"), "{errors}");
     assert_eq!(copied(&to, &from.with_extension("copy"), &[])["compared"], 2, "nothing is changed");
+    let empty = from.with_extension("empty");
+    fill(&empty, 0..0);
+    let (code, _, errors) = copy(empty.to_str().unwrap(), &to, &["--anew"]);
+    assert!(code == 1 && errors.contains("nothing was removed"), "{errors}");
     assert_eq!(copied(&from, &to, &["--anew"])["compared"], 2);
     let own = |change: &dyn Fn(&EmbeddedStore, pellucid_store::Table)| {
         let store = EmbeddedStore::open(&to, EmbeddedOptions::default()).unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pellucid_budget::BudgetError;
 use pellucid_clock::WallTime;
+use pellucid_document::DocumentError;
 use pellucid_http::{FillResult, READ_BYTES_MAX};
 use pellucid_store::{Change, ChangeReader, ChangeStep, StoreError, Value};
 
@@ -199,9 +200,10 @@ impl ChangesBody {
             Ok(ItemRemainder::Value(value, json_memory)) => {
                 self.open = Some(OpenValue { value, sent: 0, json_memory });
             }
-            Err(error) => {
+            Err(DocumentError { cause, message, .. }) => {
                 out.truncate(begin);
                 self.changes.step_back();
+                let error = cause.map_or(StoreError::Failed(message), |cause| *cause);
                 return Some(self.broken(out, &error));
             }
         }
@@ -302,8 +304,8 @@ impl ChangesBody {
     }
 
     /// Logs the error and ends the stream with it.
-    fn broken(&self, out: &mut Vec<u8>, error: &dyn std::fmt::Display) -> FillResult {
-        self.log.failed_request(&format!("changes were cut short: {error}"));
+    fn broken(&self, out: &mut Vec<u8>, error: &StoreError) -> FillResult {
+        self.log.failed_request("changes were cut short", error);
         self.end_with(out, &error.to_string())
     }
 }

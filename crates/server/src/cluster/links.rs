@@ -11,6 +11,7 @@ use pellucid_cluster::{
     Outcome, OwnerAnswer, PROTOCOL, PROTOCOL_OF_ANY_VERSION, Peers, RangePages, UnverifiedCaller,
 };
 use pellucid_http::{ClientWatch, LinkContext, LinkEvent, Messenger, Request, Ticket};
+use pellucid_store::StoreError;
 use pellucid_thread::{Mutex, ParkedWork, WaitKind};
 
 use super::merged_entries::MergedEntries;
@@ -415,7 +416,11 @@ impl Links {
             let WaitingRange { ticket, mut body, put_down, .. } = range;
             put_down.end_by_chance(WAITS_ONE_IN);
             let first = body.entries().are_here();
-            let reply = first.map(|_| Reply::streamed(body.form().content_type(), body));
+            let reply = match first {
+                // A client that has only closed its sending side gets this.
+                Ok(false) => Err(StoreError::Unreachable("the client is gone".to_owned())),
+                first => first.map(|_| Reply::streamed(body.form().content_type(), body)),
+            };
             let made = DeferredReply::of(reply.map_err(Failure::Store));
             turn.complete(ticket, LoopMessage::Made(Box::new(made)));
             has_begun = true;

@@ -2,7 +2,7 @@
 
 use pellucid_account::{Stamp, Timeline};
 use pellucid_cluster::{AnswerStatus, Failure as PeerFailure, OwnerAnswer};
-use pellucid_store::{Object, Value, WriteOutcome};
+use pellucid_store::{Object, StoreError, Value, WriteOutcome};
 use pellucid_thread::ParkedWork;
 
 use crate::entities::EntityHeaders;
@@ -43,7 +43,8 @@ impl OwnerReply {
         timeline.stamp(Stamp::Executed);
         if answer.answer.status == AnswerStatus::NotOwner {
             let line = String::from_utf8_lossy(&payload).into_owned();
-            log.failed_request(&format!("a forwarded request was not taken: {line}"));
+            let error = StoreError::Failed(line.clone());
+            log.failed_request("a forwarded request was not taken", &error);
             return Err(Failure::Refused(500, line.into()));
         }
         if let Some(error) = answer.error(&payload) {

@@ -23,7 +23,6 @@ use crate::answer::LoopMessage;
 use crate::entities::{EntityApi, batch};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
-use crate::reply::Failure;
 
 /// The account's record of an ask, which is finished when the answer is sent.
 pub(super) type PendingRecord = Option<Record>;
@@ -240,19 +239,11 @@ fn write(
     ask: &Ask<'_>,
     timeline: &mut Timeline,
 ) -> StoreAnswer<AskResult> {
-    let store = &*entities.store;
-    let memory = match entities.memory_of_copy(store, operations, ask.value.len()) {
+    let memory = match entities.memory_of_forwarded(operations, ask.value.len()) {
         Ok(memory) => memory,
-        Err(Failure::Store(error)) => return StoreAnswer::Now(Err(error)),
-        Err(Failure::Busy(line)) => {
-            return StoreAnswer::Now(Err(StoreError::Busy(line.into_owned())));
-        }
-        Err(Failure::Refused(_, line)) => {
-            let refused = AskResult::Refused(AnswerStatus::Unacceptable, line.into_owned());
-            return StoreAnswer::Now(Ok(refused));
-        }
+        Err(error) => return StoreAnswer::Now(Err(error)),
     };
-    store.write(table, operations, ask.acknowledgement, timeline).map(move |written| {
+    entities.store.write(table, operations, ask.acknowledgement, timeline).map(move |written| {
         let _memory = memory;
         AskResult::Written(written)
     })

@@ -24,7 +24,7 @@ use super::cursors::Cursors;
 use super::memory::RequestMemory;
 use super::pool::Pool;
 use super::query_runner::QueryRunner;
-use super::reply::{counted, store_failure};
+use super::reply::counted;
 use super::server_info::{self, unknown_path};
 use super::settings::DocumentSettings;
 use super::slow_queries::SlowQueries;
@@ -176,8 +176,8 @@ impl DocumentApi {
     /// Completes a reply for drivers: sets its headers and compression, and takes the memory of its
     /// body from the budget. A failure of the store is logged.
     pub(super) fn for_driver(&self, reply: Reply, queued_ns: u64) -> Reply {
-        if let Some(failure) = store_failure(&reply) {
-            self.log.failed_request(&format!("a request failed: {failure}"));
+        if let Some(failure) = reply.store_failure.as_deref().filter(|_| reply.status >= 500) {
+            self.log.failed_request("a request failed", failure);
         }
         let compressed_from_bytes = self.settings.compressed_from_bytes;
         let driver = Some(DriverSettings { queued_ns, compressed_from_bytes });

@@ -3,6 +3,7 @@
 use pellucid_aql::{Execution, QueryError};
 use pellucid_budget::Share;
 use pellucid_document::{CommitSequences, DocumentError, ErrorNumber, QueryData};
+use pellucid_store::StoreError;
 use pellucid_value::{Number, Value, json};
 
 use super::encoding::Encoding;
@@ -208,5 +209,9 @@ pub(super) fn end_result(
 
 /// Makes the error of a query that failed while it ran.
 pub(super) fn running_error(error: &QueryError) -> DocumentError {
-    DocumentError::new(ErrorNumber(error.number()), format!("AQL: {error} (while executing)"))
+    let number = ErrorNumber(error.number());
+    // Errors of queries have no cause, but only stores fail with this number.
+    let cause = (number == ErrorNumber::INTERNAL).then(|| StoreError::Failed(error.to_string()));
+    let message = format!("AQL: {error} (while executing)");
+    DocumentError { cause: cause.map(Box::new), ..DocumentError::new(number, message) }
 }

@@ -74,23 +74,10 @@ pub(super) fn counted(mut reply: Reply, budget: &Budget) -> Reply {
     reply
 }
 
-/// The message of an error reply whose cause is the store; `None` for any other reply.
-pub(super) fn store_failure(reply: &Reply) -> Option<String> {
-    let Body::Value(StoreValue::Owned(body)) = &reply.body else { return None };
-    if reply.status < 500 {
-        return None;
-    }
-    let error: Value = serde_json::from_slice(body).ok()?;
-    let number = error["errorNum"].as_u64()?;
-    let is_of_store = [ErrorNumber::INTERNAL, ErrorNumber::STORE_FULL]
-        .into_iter()
-        .any(|of_store| u64::from(of_store.0) == number);
-    is_of_store.then(|| error["errorMessage"].as_str().unwrap_or_default().to_owned())
-}
-
 impl From<DocumentError> for Reply {
     fn from(error: DocumentError) -> Reply {
-        error_as(status_of(error.number), &error)
+        let reply = error_as(status_of(error.number), &error);
+        Reply { store_failure: error.cause, ..reply }
     }
 }
 
@@ -136,13 +123,13 @@ mod tests {
 
     /// Regression: damage that a document request met left no line in the log.
     #[test]
-    fn failures_of_the_store_are_told_from_all_others() {
+    fn a_reply_about_an_error_of_the_store_keeps_it_for_the_log() {
         let damage = StoreError::Corruption("4.table is damaged at offset 8".to_owned());
-        let of = |error: DocumentError| store_failure(&error.into());
-        assert_eq!(of(damage.into()).as_deref(), Some("4.table is damaged at offset 8"));
-        assert_eq!(of(StoreError::Full("no room".into()).into()).as_deref(), Some("no room"));
-        assert_eq!(of(StoreError::Busy("later".into()).into()), None);
-        assert_eq!(of(ErrorNumber::RESOURCE_LIMIT.into()), None);
+        let reply = Reply::from(DocumentError::from(damage));
+        let kept = reply.store_failure.map(|error| error.to_string());
+        assert_eq!(kept.as_deref(), Some("4.table is damaged at offset 8"));
+        let of_user = DocumentError::new(ErrorNumber::INTERNAL, "at position 1: invalid JSON");
+        assert!(Reply::from(of_user).store_failure.is_none());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use pellucid_budget::{Budget, LEASE_BYTES, Share};
 use pellucid_http::{READ_BYTES_MAX, Request};
 use pellucid_store::{
     Acknowledgement, Answer as StoreAnswer, Condition, DeliveredAnswer, Head, KEY_LENGTH_MAX,
-    Object, Operation as StoreOperation, ReadMode, ReplicaQuorum, Store, Table, Workers,
-    WriteOutcome,
+    Object, Operation as StoreOperation, ReadMode, ReplicaQuorum, Store, StoreError, Table,
+    Workers, WriteOutcome,
 };
 
 use super::batch;
@@ -195,7 +195,7 @@ impl EntityApi {
 
     /// Takes the memory of the copy of a large body that another thread may have to write. The
     /// maker of the reply holds it until then.
-    pub(crate) fn memory_of_copy(
+    fn memory_of_copy(
         &self,
         store: &dyn Store,
         operations: &[StoreOperation<'_>],
@@ -203,6 +203,21 @@ impl EntityApi {
     ) -> Result<Option<Share>, Failure> {
         let is_counted = bytes > READ_BYTES_MAX && store.may_copy(operations);
         is_counted.then(|| self.take_copy(bytes)).transpose()
+    }
+
+    /// As [`Self::memory_of_copy`], for a write that another node has forwarded: no connection holds
+    /// its body.
+    pub(crate) fn memory_of_forwarded(
+        &self,
+        operations: &[StoreOperation<'_>],
+        bytes: usize,
+    ) -> Result<Option<Share>, StoreError> {
+        if bytes <= READ_BYTES_MAX || !self.store.may_copy(operations) {
+            return Ok(None);
+        }
+        let mut memory = self.memory.share(usize::MAX);
+        memory.take(bytes).map_err(|over| StoreError::Busy(over.to_string()))?;
+        Ok(Some(memory))
     }
 
     /// Takes the memory of a copy of a body of `bytes`. The connection's memory for the body ends

@@ -228,8 +228,8 @@ impl<E: Entries> RangeBody<E> {
 
 impl<E: Entries> BodySource for RangeBody<E> {
     fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
-        self.try_fill(out).unwrap_or_else(|what| {
-            self.log.failed_request(&format!("{} was cut short: {what}", E::NAME));
+        self.try_fill(out).unwrap_or_else(|error| {
+            self.log.failed_request(&format!("{} was cut short", E::NAME), &error);
             FillResult::Broken
         })
     }
