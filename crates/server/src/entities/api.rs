@@ -205,8 +205,8 @@ impl EntityApi {
         is_counted.then(|| self.take_copy(bytes)).transpose()
     }
 
-    /// As [`Self::memory_of_copy`], for a write that another node has forwarded: no connection holds
-    /// its body.
+    /// As [`Self::memory_of_copy`], for a write that another node has forwarded: no connection
+    /// holds its body.
     pub(crate) fn memory_of_forwarded(
         &self,
         operations: &[StoreOperation<'_>],
