@@ -64,7 +64,10 @@ impl AccountFile {
     /// If the file cannot be read, others may read it, or its content is invalid.
     pub fn read(&self) -> Result<AccountList, AccessError> {
         let path = self.path();
-        let file = match File::open(&path) {
+        let mut options = OpenOptions::new();
+        // A pipe must not hold up the start: it is refused below.
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let file = match options.open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if !path.is_symlink() {
@@ -77,6 +80,9 @@ impl AccountFile {
             Err(error) => return Err(AccessError::File(path, error)),
         };
         let metadata = file.metadata().map_err(|error| AccessError::File(path.clone(), error))?;
+        if !metadata.is_file() {
+            return Err(AccessError::Malformed(path, "it is no regular file".to_owned()));
+        }
         check_accounts(&path, metadata.permissions().mode())?;
         let mut text = String::new();
         if metadata.len() > LENGTH_MAX {
@@ -212,6 +218,21 @@ mod tests {
         let text = add(&file, "b").unwrap_err().to_string();
         assert!(text.contains("is a link"), "{text}");
         assert!(file.path().is_symlink() && target.read().unwrap().accounts().len() == 1);
+    }
+
+    /// Regression: a pipe held up the start of a server, past its end signals.
+    #[test]
+    fn only_a_regular_file_is_read() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let folder = TempDir::new().unwrap();
+        let file = AccountFile::new(folder.path());
+        mknodat(CWD, file.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let text = file.read().err().unwrap().to_string();
+        assert!(text.ends_with("it is no regular file"), "{text}");
+        std::fs::remove_file(file.path()).unwrap();
+        std::fs::create_dir(file.path()).unwrap();
+        let text = file.read().err().unwrap().to_string();
+        assert!(text.ends_with("it is no regular file"), "{text}");
     }
 
     fn add(file: &AccountFile, name: &str) -> Result<(), AccessError> {
