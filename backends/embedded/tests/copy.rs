@@ -8,7 +8,8 @@ use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_store::{
     Acknowledgement, CopiedTable, LocalStore, Operation, Range, Result, Source, Store, StoreError,
-    TableCopyProgress, begin_copy, compare, copy, end_copy,
+    TableCopyProgress, begin_copy, compare, copy, empty, end_copy, filled_table, give_up_copies,
+    is_same,
 };
 use tempfile::TempDir;
 
@@ -137,6 +138,32 @@ fn a_group_is_larger_than_its_limit_only_with_one_entry() {
     let mut copied = Vec::new();
     copy(&source, &to, TABLE, &mut |progress| copied.push(progress.entries)).unwrap();
     assert_eq!(copied, [1, 2, 3]);
+}
+
+/// Regression: a copy that began anew left what the target had, and the notes of other copies.
+#[test]
+fn a_target_is_emptied_with_its_notes() {
+    let (_folders, [from, to]) = two();
+    for index in 0..1_000 {
+        put(&to, &format!("{index:06}"), "v", None);
+    }
+    begin_copy(&named(&from, "one"), &to, &[OTHER_TABLE]).unwrap();
+    for part_of in [None, Some((|key| key.len().min(4)) as fn(&[u8]) -> usize)] {
+        let table = CopiedTable { part_of, ..TABLE };
+        put(&to, "again", "v", None);
+        assert_eq!(filled_table(&to, &[OTHER_TABLE, table]).unwrap(), Some("t"));
+        empty(&to, table).unwrap();
+        assert_eq!(filled_table(&to, &[OTHER_TABLE, table]).unwrap(), None);
+    }
+    give_up_copies(&to).unwrap();
+    begin_copy(&named(&from, "two"), &to, &[OTHER_TABLE]).unwrap();
+}
+
+#[test]
+fn two_handles_of_one_store_are_told_from_two_stores() {
+    let (_folders, [one, other]) = two();
+    assert!(is_same(&one, &one).unwrap() && !is_same(&one, &other).unwrap());
+    assert!(begin_copy(&named(&other, "other"), &one, &[TABLE]).is_ok(), "no note is left");
 }
 
 #[test]
