@@ -344,11 +344,11 @@ impl ConditionalWrite {
         let values = (&self.space.name, &self.entries[0].place);
         let mut statement = bound(&self.ring.statements.done, &values)?;
         statement.set_consistency(Consistency::Serial);
-        let (may_follow, text) = (failed.may_follow(), StoreError::from(failed));
+        let (may_execute, text) = (failed.may_still_execute(), StoreError::from(failed));
         for _ in 0..LOOKS_MAX {
             if let Ok(answer) = self.ring.ask(statement.clone(), laps).await {
                 let is_done = last_of(answer, self.ring.writer)? == Some(drawn.first as i64);
-                return Ok(match (is_done, may_follow) {
+                return Ok(match (is_done, may_execute) {
                     (true, _) => AttemptOutcome::Applied,
                     (false, true) => AttemptOutcome::MayFollow(text.to_string()),
                     (false, false) => {
@@ -649,10 +649,10 @@ mod tests {
         let timeout = ExecutionError::RequestTimeout(Duration::from_secs(10));
         let answered = RequestAttemptError::DbError(DbError::Overloaded, String::new());
         let answered = ExecutionError::LastAttemptError(answered);
-        for (error, may_follow) in [(timeout, true), (answered, false)] {
-            let failed = FailedRequest { error, said: None, away: Vec::new() };
+        for (error, may_execute) in [(timeout, true), (answered, false)] {
+            let failed = FailedRequest { error, earlier: None, unconnected: Vec::new() };
             assert!(failed.is_uncertain());
-            assert_eq!(failed.may_follow(), may_follow);
+            assert_eq!(failed.may_still_execute(), may_execute);
         }
         let failed = StoreError::ConditionFailed { index: 0, current: None };
         for error in [StoreError::Busy(OVERTAKEN.to_owned()), failed] {

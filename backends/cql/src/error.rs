@@ -3,52 +3,43 @@
 use pellucid_store::StoreError;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
-/// A request that failed.
+/// A request to the ring that failed.
 #[derive(Debug)]
 pub(crate) struct FailedRequest {
     /// The error of the last attempt.
     pub(crate) error: ExecutionError,
-    /// The last report of a node on missing copies, of any attempt.
-    pub(crate) said: Option<RequestAttemptError>,
-    /// The addresses of the nodes with copies to which there is no connection.
-    pub(crate) away: Vec<String>,
+    /// The last error of an earlier attempt that a node may have executed.
+    pub(crate) earlier: Option<RequestAttemptError>,
+    /// The addresses of nodes without a connection: those with copies of the partition, or all if
+    /// the partition is not known.
+    pub(crate) unconnected: Vec<String>,
 }
 
 impl From<FailedRequest> for StoreError {
     fn from(failed: FailedRequest) -> StoreError {
-        let away = match &failed.away[..] {
-            [] => "every node that has a copy is reached from here".to_owned(),
-            away => format!("not reached from here: {}", away.join(", ")),
+        let FailedRequest { error, earlier, unconnected } = failed;
+        let unconnected = match &unconnected[..] {
+            [] => "all nodes with a copy are connected".to_owned(),
+            nodes => format!("not connected: {}", nodes.join(", ")),
         };
-        match failed.told() {
-            StoreError::Unreachable(text) => StoreError::Unreachable(format!("{text}; {away}")),
-            error => error,
+        match (error_of(&error), earlier.map(|earlier| error_of_attempt(&earlier).to_string())) {
+            // The earlier attempt may have taken effect, whatever the last one says.
+            (StoreError::Unreachable(last) | StoreError::Busy(last), Some(earlier))
+                if earlier != last =>
+            {
+                StoreError::Unreachable(format!("{earlier}; then {last}; {unconnected}"))
+            }
+            (StoreError::Unreachable(last), _) => {
+                StoreError::Unreachable(format!("{last}; {unconnected}"))
+            }
+            (last, _) => last,
         }
     }
 }
 
 impl FailedRequest {
-    /// The store's error for the last attempt, with the earlier report on missing copies.
-    fn told(self) -> StoreError {
-        let FailedRequest {
-            error, said: Some(RequestAttemptError::DbError(of_ring, message)), ..
-        } = self
-        else {
-            return error_of(&self.error);
-        };
-        let (ended, said) = (error_of(&error), error_of_ring(&of_ring, &message));
-        match (error, ended, said) {
-            // The report is that of the last attempt, so the error has it already.
-            (ExecutionError::LastAttemptError(RequestAttemptError::DbError(..)), ended, _) => ended,
-            (_, StoreError::Unreachable(end), StoreError::Unreachable(said)) => {
-                StoreError::Unreachable(format!("{said}; then {end}"))
-            }
-            (_, ended, _) => ended,
-        }
-    }
-
-    /// True if a node may still execute the request, as it has not answered.
-    pub(crate) fn may_follow(&self) -> bool {
+    /// True if no node has answered, so that one may still execute the request.
+    pub(crate) fn may_still_execute(&self) -> bool {
         matches!(
             &self.error,
             ExecutionError::RequestTimeout(_)
@@ -57,43 +48,69 @@ impl FailedRequest {
     }
 
     /// True if the outcome of a transaction is unknown. An error of its reads leaves it as open as
-    /// an error of its writes: the coordinator may have made an earlier attempt by itself. It may
-    /// also report overload and missing copies only after a majority has accepted the transaction.
+    /// an error of its writes: the coordinator may have made an earlier attempt by itself. A
+    /// coordinator may also report overload or missing copies after a majority has accepted the
+    /// transaction.
     pub(crate) fn is_uncertain(&self) -> bool {
         match &self.error {
-            ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(
-                error,
-                DbError::WriteTimeout { .. }
-                    | DbError::WriteFailure { .. }
-                    | DbError::ReadTimeout { .. }
-                    | DbError::ReadFailure { .. }
-                    | DbError::Unavailable { .. }
-                    | DbError::Overloaded
-                    | DbError::ServerError
-                    | DbError::Other(_)
-            ),
-            _ => self.may_follow(),
+            ExecutionError::RequestTimeout(_) => true,
+            ExecutionError::LastAttemptError(error) => may_have_executed(error),
+            // No node was asked.
+            _ => false,
         }
+    }
+}
+
+/// False if the failed attempt certainly had no effect: it was not sent, or refused before any node
+/// executed it.
+pub(crate) fn may_have_executed(error: &RequestAttemptError) -> bool {
+    match error {
+        RequestAttemptError::SerializationError(_)
+        | RequestAttemptError::CqlRequestSerialization(_)
+        | RequestAttemptError::UnableToAllocStreamId
+        | RequestAttemptError::RepreparedIdChanged { .. }
+        | RequestAttemptError::RepreparedIdMissingInBatch => false,
+        // `Other` includes Cassandra's CAS_WRITE_UNKNOWN, which the driver does not know.
+        RequestAttemptError::DbError(error, _) => !matches!(
+            error,
+            DbError::SyntaxError
+                | DbError::Invalid
+                | DbError::AlreadyExists { .. }
+                | DbError::AuthenticationError
+                | DbError::Unauthorized
+                | DbError::ConfigError
+                | DbError::IsBootstrapping
+                | DbError::Unprepared { .. }
+                | DbError::ProtocolError
+                | DbError::RateLimitReached { .. }
+        ),
+        _ => true,
     }
 }
 
 /// The store's error for an error of the driver.
 pub(crate) fn error_of(error: &ExecutionError) -> StoreError {
     match error {
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(of_ring, message)) => {
-            error_of_ring(of_ring, message)
-        }
-        ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
-        | ExecutionError::ConnectionPoolError(_)
-        | ExecutionError::EmptyPlan => {
-            StoreError::Unreachable(format!("no further node could be asked: {error}"))
+        ExecutionError::LastAttemptError(error) => error_of_attempt(error),
+        ExecutionError::ConnectionPoolError(_) | ExecutionError::EmptyPlan => {
+            StoreError::Unreachable(format!("no connection to a node: {error}"))
         }
         ExecutionError::RequestTimeout(after) => {
             StoreError::Unreachable(format!("the ring did not answer within {after:?}"))
         }
-        ExecutionError::LastAttemptError(RequestAttemptError::UnableToAllocStreamId) => {
-            StoreError::Busy("too many requests are on their way to the ring".to_owned())
-        }
+        _ => StoreError::Failed(format!("the ring failed: {error}")),
+    }
+}
+
+fn error_of_attempt(error: &RequestAttemptError) -> StoreError {
+    match error {
+        RequestAttemptError::DbError(error, message) => error_of_ring(error, message),
+        RequestAttemptError::BrokenConnectionError(error) => StoreError::Unreachable(format!(
+            "the connection to a node broke before its answer: {error}"
+        )),
+        RequestAttemptError::UnableToAllocStreamId => StoreError::Busy(
+            "too many requests are on their way to the ring: try again in a moment".to_owned(),
+        ),
         _ => StoreError::Failed(format!("the ring failed: {error}")),
     }
 }
@@ -101,25 +118,33 @@ pub(crate) fn error_of(error: &ExecutionError) -> StoreError {
 fn error_of_ring(error: &DbError, message: &str) -> StoreError {
     match error {
         DbError::Unavailable { consistency, required, alive } => StoreError::Unreachable(format!(
-            "{alive} copies can be reached where {required} have to answer ({consistency})"
+            "{alive} of {required} needed copies can be reached ({consistency})"
         )),
         DbError::ReadTimeout { consistency, received, required, .. }
-        | DbError::WriteTimeout { consistency, received, required, .. }
-        | DbError::ReadFailure { consistency, received, required, .. }
-        | DbError::WriteFailure { consistency, received, required, .. } => {
+        | DbError::WriteTimeout { consistency, received, required, .. } => {
             StoreError::Unreachable(format!(
-                "{received} copies answered in time where {required} have to ({consistency}): \
-                 {message}"
+                "{received} of {required} needed copies answered in time ({consistency}): {message}"
             ))
         }
-        DbError::Overloaded | DbError::RateLimitReached { .. } => {
-            StoreError::Busy(format!("the ring has too much to do: {message}"))
+        DbError::ReadFailure { consistency, received, required, numfailures, .. }
+        | DbError::WriteFailure { consistency, received, required, numfailures, .. } => {
+            StoreError::Unreachable(format!(
+                "{received} of {required} needed copies answered, {numfailures} failed \
+                 ({consistency}): {message}"
+            ))
         }
-        DbError::IsBootstrapping => {
-            StoreError::Unreachable("the node that was asked is still starting".to_owned())
+        // A write may have reached some copies before the coordinator gives up.
+        DbError::Overloaded => {
+            StoreError::Unreachable(format!("the ring has too much to do: {message}"))
         }
+        DbError::RateLimitReached { .. } => StoreError::Busy(format!(
+            "the ring limits the rate of this partition: try again in a moment ({message})"
+        )),
+        DbError::IsBootstrapping => StoreError::Unreachable(
+            "the node that was asked is still starting: try again in a moment".to_owned(),
+        ),
         DbError::Invalid => {
-            StoreError::Unacceptable(format!("the ring does not take this: {message}"))
+            StoreError::Unacceptable(format!("the ring refuses the request: {message}"))
         }
         _ => StoreError::Failed(format!("the ring failed: {error} ({message})")),
     }
@@ -130,49 +155,75 @@ mod tests {
     use super::*;
     use scylla::statement::Consistency;
 
-    #[test]
-    fn a_report_on_missing_copies_is_kept_when_a_later_attempt_fails() {
-        let unavailable =
-            DbError::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
-        let said = Some(RequestAttemptError::DbError(unavailable, String::new()));
-        let failed = FailedRequest { error: ExecutionError::EmptyPlan, said, away: Vec::new() };
-        assert!(!failed.is_uncertain(), "nobody wrote anything");
-        let StoreError::Unreachable(text) = failed.into() else { panic!("it is a 504") };
-        assert!(text.starts_with("1 copies can be reached where 2 have to answer"), "{text}");
-        assert!(text.ends_with("; every node that has a copy is reached from here"), "{text}");
+    fn of_ring(error: DbError) -> RequestAttemptError {
+        RequestAttemptError::DbError(error, "of the ring".to_owned())
     }
 
-    /// Regression: these were reported as if nothing had been done. A write with `If-None-Match`
-    /// that was repeated after that met its own entry.
+    fn unavailable() -> DbError {
+        DbError::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 }
+    }
+
+    fn failed(last: RequestAttemptError, earlier: Option<RequestAttemptError>) -> FailedRequest {
+        let unconnected = ["10.0.0.2", "10.0.0.3"].map(str::to_owned).to_vec();
+        FailedRequest { error: ExecutionError::LastAttemptError(last), earlier, unconnected }
+    }
+
+    /// Regression: a write whose first attempt had reached copies, and whose last one met a full
+    /// connection, was answered as one that certainly had not happened.
     #[test]
-    fn a_transaction_may_have_happened_after_overload_or_missing_copies() {
-        let unavailable =
-            DbError::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
-        let starting = DbError::IsBootstrapping;
-        for (error, is_uncertain) in
-            [(unavailable, true), (DbError::Overloaded, true), (starting, false)]
+    fn a_write_that_an_earlier_attempt_may_have_made_has_an_unknown_outcome() {
+        let timeout = || DbError::WriteTimeout {
+            consistency: Consistency::Quorum,
+            received: 1,
+            required: 2,
+            write_type: scylla::errors::WriteType::Simple,
+        };
+        for last in [RequestAttemptError::UnableToAllocStreamId, of_ring(DbError::IsBootstrapping)]
         {
-            let error = RequestAttemptError::DbError(error, String::new());
-            let error = ExecutionError::LastAttemptError(error);
-            let failed = FailedRequest { error, said: None, away: Vec::new() };
-            assert_eq!(failed.is_uncertain(), is_uncertain, "{failed:?}");
+            let error = StoreError::from(failed(last, Some(of_ring(timeout()))));
+            let StoreError::Unreachable(text) = error else { panic!("{error:?}") };
+            assert!(text.starts_with("1 of 2 needed copies answered in time (Quorum)"), "{text}");
+            assert!(text.contains("; then "), "{text}");
+        }
+        let busy = StoreError::from(failed(RequestAttemptError::UnableToAllocStreamId, None));
+        assert!(matches!(busy, StoreError::Busy(_)), "{busy:?}");
+        let overloaded = StoreError::from(failed(of_ring(DbError::Overloaded), None));
+        assert!(matches!(overloaded, StoreError::Unreachable(_)), "{overloaded:?}");
+    }
+
+    #[test]
+    fn an_error_that_all_attempts_met_is_told_once() {
+        let told = "1 of 2 needed copies can be reached (Quorum); not connected: 10.0.0.2, \
+                    10.0.0.3";
+        for earlier in [None, Some(of_ring(unavailable()))] {
+            let error = StoreError::from(failed(of_ring(unavailable()), earlier));
+            assert_eq!(error, StoreError::Unreachable(told.to_owned()));
         }
     }
 
+    /// Regression: these were reported as if nothing had been done. A write with `If-None-Match`
+    /// that was repeated after that met its own entry. Later the same held for answers that could
+    /// not be parsed.
     #[test]
-    fn unreachable_nodes_are_named_only_in_errors_about_missing_copies() {
-        let failed = |error: DbError| {
-            let error = RequestAttemptError::DbError(error, "of the ring".to_owned());
-            let away = ["10.0.0.2", "10.0.0.3"].map(str::to_owned).to_vec();
-            let error = ExecutionError::LastAttemptError(error);
-            StoreError::from(FailedRequest { error, said: None, away })
-        };
-        let unavailable =
-            DbError::Unavailable { consistency: Consistency::Two, required: 2, alive: 1 };
-        let told = "1 copies can be reached where 2 have to answer (Two); not reached from here: \
-                    10.0.0.2, 10.0.0.3";
-        assert_eq!(failed(unavailable), StoreError::Unreachable(told.to_owned()));
-        let busy = failed(DbError::Overloaded);
-        assert_eq!(busy, StoreError::Busy("the ring has too much to do: of the ring".to_owned()));
+    fn a_transaction_may_have_happened_unless_its_error_excludes_it() {
+        use scylla::errors::CqlResponseKind;
+        for (error, is_uncertain) in [
+            (of_ring(unavailable()), true),
+            (of_ring(DbError::Overloaded), true),
+            (of_ring(DbError::Other(0x1700)), true),
+            (RequestAttemptError::UnexpectedResponse(CqlResponseKind::Event), true),
+            (RequestAttemptError::NonfinishedPagingState, true),
+            (of_ring(DbError::IsBootstrapping), false),
+            (of_ring(DbError::Invalid), false),
+            (RequestAttemptError::UnableToAllocStreamId, false),
+        ] {
+            let failed = failed(error, None);
+            assert_eq!(failed.is_uncertain(), is_uncertain, "{failed:?}");
+        }
+        let nobody = ExecutionError::EmptyPlan;
+        let nobody = FailedRequest { error: nobody, earlier: None, unconnected: Vec::new() };
+        assert!(!nobody.is_uncertain());
+        let StoreError::Unreachable(text) = nobody.into() else { panic!("a copy is missing") };
+        assert!(text.ends_with("; all nodes with a copy are connected"), "{text}");
     }
 }

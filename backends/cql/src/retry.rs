@@ -7,7 +7,7 @@
 //!
 //! Each request has a policy of its own, because the driver reports only the last error: for
 //! example that there is no connection to a dead node, although a living node has reported before
-//! how many copies are missing. The policy keeps that report.
+//! how many copies are missing, and may have made the write. The policy keeps that earlier error.
 
 use std::sync::Arc;
 
@@ -15,53 +15,53 @@ use pellucid_thread::Mutex;
 use scylla::errors::{DbError, RequestAttemptError};
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
 
-/// Limit of the retries of a request.
-const AGAIN_MAX: u32 = 4;
+use crate::error::may_have_executed;
 
-/// The last report of a node on missing copies.
-type MissingCopiesReport = Arc<Mutex<Option<RequestAttemptError>>>;
+/// Limit of the retries of a request.
+const RETRIES_MAX: u32 = 4;
+
+/// The last error of a retried attempt that a node may have executed.
+type EarlierError = Arc<Mutex<Option<RequestAttemptError>>>;
 
 /// The retry policy of one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestRetryPolicy {
-    said: MissingCopiesReport,
+    earlier: EarlierError,
 }
 
 impl RequestRetryPolicy {
-    /// The last report of a node on missing copies.
-    pub(crate) fn said(&self) -> Option<RequestAttemptError> {
-        self.said.lock().clone()
+    /// The last error of an attempt before the last one that a node may have executed.
+    pub(crate) fn earlier_error(&self) -> Option<RequestAttemptError> {
+        self.earlier.lock().clone()
     }
 }
 
 impl RetryPolicy for RequestRetryPolicy {
     fn new_session(&self) -> Box<dyn RetrySession> {
-        Box::new(RequestRetrySession { again: 0, said: Arc::clone(&self.said) })
+        Box::new(RequestRetrySession { retries: 0, earlier: Arc::clone(&self.earlier) })
     }
 }
 
 struct RequestRetrySession {
-    again: u32,
-    said: MissingCopiesReport,
+    retries: u32,
+    earlier: EarlierError,
 }
 
 impl RetrySession for RequestRetrySession {
     fn decide_should_retry(&mut self, info: RequestInfo<'_>) -> RetryDecision {
-        if let RequestAttemptError::DbError(error, _) = info.error
-            && is_about_copies(error)
-        {
-            let said = Some(info.error.clone());
-            *self.said.lock() = said;
-        }
-        self.again += 1;
-        if self.again > AGAIN_MAX || !is_retried(info.error, info.is_idempotent) {
+        self.retries += 1;
+        if self.retries > RETRIES_MAX || !is_retried(info.error, info.is_idempotent) {
             return RetryDecision::DontRetry;
+        }
+        if may_have_executed(info.error) {
+            let error = Some(info.error.clone());
+            *self.earlier.lock() = error;
         }
         RetryDecision::RetryNextTarget(None)
     }
 
     fn reset(&mut self) {
-        self.again = 0;
+        self.retries = 0;
     }
 }
 

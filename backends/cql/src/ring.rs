@@ -209,8 +209,8 @@ impl Ring {
         mut statement: BoundStatement,
         laps: &mut RequestTimer,
     ) -> std::result::Result<QueryResult, FailedRequest> {
-        let again = RequestRetryPolicy::default();
-        statement.set_retry_policy(Some(Arc::new(again.clone())));
+        let policy = RequestRetryPolicy::default();
+        statement.set_retry_policy(Some(Arc::new(policy.clone())));
         self.asked.fetch_add(1, Ordering::Relaxed);
         if laps.sample.is_traced() {
             statement.set_tracing(true);
@@ -219,8 +219,8 @@ impl Ring {
         let answer = self.session.execute_bound_unpaged(&statement).await;
         self.note(&answer, laps);
         answer.map_err(|error| {
-            let away = unreachable_nodes::of_statement(&self.session, &statement);
-            FailedRequest { error, said: again.said(), away }
+            let unconnected = unreachable_nodes::of_statement(&self.session, &statement);
+            FailedRequest { error, earlier: policy.earlier_error(), unconnected }
         })
     }
 
@@ -231,8 +231,8 @@ impl Ring {
         values: Vec<Values<'_>>,
         laps: &mut RequestTimer,
     ) -> std::result::Result<QueryResult, FailedRequest> {
-        let again = RequestRetryPolicy::default();
-        batch.set_retry_policy(Some(Arc::new(again.clone())));
+        let policy = RequestRetryPolicy::default();
+        batch.set_retry_policy(Some(Arc::new(policy.clone())));
         self.asked.fetch_add(1, Ordering::Relaxed);
         batch.set_tracing(laps.sample.is_traced());
         // A logged batch is one over several partitions.
@@ -243,8 +243,8 @@ impl Ring {
         self.note(&answer, laps);
         answer.map_err(|error| {
             let table = self.statements.contents();
-            let away = unreachable_nodes::of_partition(&self.session, table, partition);
-            FailedRequest { error, said: again.said(), away }
+            let unconnected = unreachable_nodes::of_partition(&self.session, table, partition);
+            FailedRequest { error, earlier: policy.earlier_error(), unconnected }
         })
     }
 
@@ -330,12 +330,12 @@ impl RequestTimer {
         handed_over: Ticks,
         begun: Ticks,
     ) -> DeliveredAnswer<T> {
-        self.ticks[parts::CONNECTION_WAIT.slot()] = begun.since(handed_over);
+        self.ticks[parts::THREAD_WAIT.slot()] = begun.since(handed_over);
         let time = |part: Part| {
             let ticks = self.ticks[part.slot()];
             PartMeasurement { part, ticks, until: self.last, waited_for: 0 }
         };
-        let parts = [parts::CONNECTION_WAIT, parts::RING, parts::DECODE, parts::TURN_WAIT];
+        let parts = [parts::THREAD_WAIT, parts::RING, parts::DECODE, parts::TURN_WAIT];
         let times = parts.map(time).to_vec();
         DeliveredAnswer { result, parts: times, started: None, counts: EngineCounts::default() }
     }

@@ -43,9 +43,9 @@ fn first<T>((node, _): (Arc<Node>, T)) -> Arc<Node> {
 /// are known.
 fn names(state: &ClusterState, owners: Vec<Arc<Node>>) -> Vec<String> {
     let nodes = if owners.is_empty() { state.get_nodes_info() } else { &owners[..] };
-    let away = nodes.iter().filter(|node| !node.is_connected());
+    let unconnected = nodes.iter().filter(|node| !node.is_connected());
     // Only the host: the driver assumes one port for all nodes, and with TLS it is a tunnel's port.
-    let mut names: Vec<_> = away.map(|node| node.address.ip().to_string()).collect();
+    let mut names: Vec<_> = unconnected.map(|node| node.address.ip().to_string()).collect();
     names.sort_unstable();
     names
 }
