@@ -92,8 +92,10 @@ impl ResponseParser {
     pub fn parse(&mut self, input: &[u8], bodiless: bool) -> Result<ParseOutcome, ResponseError> {
         let mut at = 0;
         while self.state == State::Head {
-            let Some(head) = self.take_head(&input[at..])? else { return Ok(ParseOutcome::More) };
-            at += head.consumed;
+            let Some((head, consumed)) = self.take_head(&input[at..])? else {
+                return Ok(ParseOutcome::More);
+            };
+            at += consumed;
             if self.enter_body(&head, bodiless) {
                 return Ok(self.complete(at));
             }
@@ -169,39 +171,31 @@ impl ResponseParser {
         ParseOutcome::Complete { consumed, response: self.response }
     }
 
-    /// Finds the end of the head in `input`, or keeps `input` until the rest arrives. In the
-    /// returned head, `consumed` counts bytes of `input`. The kept bytes exceed the limit by at
-    /// most one `input`.
-    fn take_head(&mut self, input: &[u8]) -> Result<Option<Head>, ResponseError> {
+    /// Finds the end of the head in `input`, or keeps `input` until the rest arrives. Returns the
+    /// head and the number of bytes of `input` that belong to it. The kept bytes exceed the limit
+    /// by at most one `input`.
+    fn take_head(&mut self, input: &[u8]) -> Result<Option<(Head, usize)>, ResponseError> {
         if self.partial_head.is_empty()
             && let Some(head) = scan_head(input)?
         {
-            self.keep_head(&input[..head.consumed], &head);
-            return Ok(Some(head));
+            self.keep_head(&input[..head.length], &head);
+            return Ok(Some((head, head.length)));
         }
         let kept = self.partial_head.len();
         self.partial_head.extend_from_slice(input);
         // A head ends with a line feed. Without one in the new bytes, the head cannot be complete,
         // and its status line was checked before.
-        if kept == 0 || kept > head::STATUS_LINE_BYTES && !input.contains(&b'\n') {
-            return self.check_partial_head();
-        }
-        let Some(mut head) = scan_head(&self.partial_head)? else {
-            return self.check_partial_head();
+        let may_end = kept > 0 && (kept <= head::STATUS_LINE_BYTES || input.contains(&b'\n'));
+        let head = if may_end { scan_head(&self.partial_head)? } else { None };
+        let Some(head) = head else {
+            let is_too_long = self.partial_head.len() > MAX_HEAD_BYTES;
+            return if is_too_long { Err(ResponseError::HeadTooLong) } else { Ok(None) };
         };
         let bytes = std::mem::take(&mut self.partial_head);
-        self.keep_head(&bytes[..head.consumed], &head);
+        self.keep_head(&bytes[..head.length], &head);
         self.partial_head = bytes;
         self.partial_head.clear();
-        head.consumed -= kept;
-        Ok(Some(head))
-    }
-
-    fn check_partial_head(&self) -> Result<Option<Head>, ResponseError> {
-        if self.partial_head.len() > MAX_HEAD_BYTES {
-            return Err(ResponseError::HeadTooLong);
-        }
-        Ok(None)
+        Ok(Some((head, head.length - kept)))
     }
 
     #[inline]

@@ -18,12 +18,14 @@ pub(super) enum TransferEncoding {
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) keep_alive: bool,
+    /// True if a header `Connection` has `close`, which outweighs `keep-alive` (RFC 9112, 9.3).
+    closes: bool,
     pub(super) content_length: Option<u64>,
     pub(super) transfer_encoding: TransferEncoding,
     /// True if the head has the server's account of its own time.
     pub(super) has_timing: bool,
     /// Length of the head in bytes, with the empty line.
-    pub(super) consumed: usize,
+    pub(super) length: usize,
 }
 
 /// Length in bytes of the shortest status line, such as `HTTP/1.1 200`.
@@ -40,6 +42,7 @@ pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
         match first {
             b'\n' => break,
             b'\r' if length == 1 => break,
+            // The first letter, and the hyphen of `server-timing`, exclude most headers.
             b'c' | b'C' | b't' | b'T' => head.take_header(&bytes[at..at + length])?,
             b's' | b'S' if length > ServerTiming::TIMING.len() && bytes[at + 6] == b'-' => {
                 head.has_timing |=
@@ -50,10 +53,13 @@ pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
         at += length + 1;
     }
     let empty_line = if bytes[at] == b'\r' { 2 } else { 1 };
-    head.consumed = at + empty_line;
+    head.length = at + empty_line;
+    head.keep_alive &= !head.closes;
     Ok(Some(head))
 }
 
+/// Parses the status line; `None` if its first bytes have not arrived. The fields of headers are
+/// empty.
 fn scan_status_line(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
     const BEGIN: &[u8] = b"HTTP/1.";
     let known = bytes.len().min(BEGIN.len());
@@ -74,10 +80,11 @@ fn scan_status_line(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
     Ok(Some(Head {
         status,
         keep_alive: line[7] != b'0',
+        closes: false,
         content_length: None,
         transfer_encoding: TransferEncoding::None,
         has_timing: false,
-        consumed: 0,
+        length: 0,
     }))
 }
 
@@ -92,7 +99,7 @@ impl Head {
         } else if let Some(value) = value_of(line, b"connection") {
             for token in value.split(|byte| *byte == b',') {
                 if token.trim_ascii().eq_ignore_ascii_case(b"close") {
-                    self.keep_alive = false;
+                    self.closes = true;
                 } else if token.trim_ascii().eq_ignore_ascii_case(b"keep-alive") {
                     self.keep_alive = true;
                 }
@@ -109,11 +116,11 @@ impl Head {
 
 /// Copies the values of all headers in which the server accounts for its own time.
 #[cold]
-pub(super) fn copy_timing(head: &[u8], told: &mut ServerTiming) {
+pub(super) fn copy_timing(head: &[u8], timing: &mut ServerTiming) {
     for line in head.split(|byte| *byte == b'\n') {
         for name in [ServerTiming::TIMING, ServerTiming::CLOCK] {
             if let Some(value) = value_of(line, name.as_bytes()) {
-                told.take_header(name, value);
+                timing.take_header(name, value);
             }
         }
     }
@@ -125,8 +132,7 @@ fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     begin.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
-/// The number that a header such as `Content-Length` has as its value; `None` if it has anything
-/// else there, or a number that does not fit.
+/// Parses a decimal number; `None` if there is no digit, any other byte, or an overflow.
 #[must_use]
 pub fn parse_decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {

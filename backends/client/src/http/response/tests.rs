@@ -84,6 +84,9 @@ fn the_connection_header_decides_over_the_version() {
     assert!(!one(close).1);
     let old = b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n";
     assert!(!one(old).1);
+    // Regression: the last word decided, so a request was sent on a connection that was closing.
+    let both = b"HTTP/1.1 200 OK\r\nConnection: close, keep-alive\r\nContent-Length: 0\r\n\r\n";
+    assert!(!one(both).1);
     let old_alive = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n";
     assert!(one(old_alive).1);
 }
