@@ -1,5 +1,6 @@
 //! One connection: its socket side, its protocol, and its turns on the event loop.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
@@ -27,7 +28,9 @@ use crate::refusal::Refusal;
 use crate::response::StreamFraming;
 use crate::service::Service;
 use crate::socket::ReadOutcome;
-use crate::transport::{ConnectionError, Step, StepResult, Transport, is_longer};
+use crate::transport::{
+    ConnectionError, OUTPUT_KEPT_BYTES, Step, StepResult, Transport, is_longer,
+};
 use crate::workspace::{Workspace, empty};
 
 /// The longest time for which input is read and thrown away after a refusal.
@@ -374,7 +377,7 @@ impl Connection {
         };
         let is_urgent = !may_go_on || batch.out.len() - begin > BATCH_BYTES_MAX;
         if is_urgent && !self.is_batched {
-            let sent = self.transport.send(&batch.out[begin..], accounts);
+            let sent = self.transport.send(Cow::Borrowed(&batch.out[begin..]), accounts);
             batch.out.truncate(begin);
             return sent;
         }
@@ -391,7 +394,7 @@ impl Connection {
         work: &mut Workspace<S>,
     ) -> StepResult<()> {
         self.is_batched = false;
-        self.transport.send(bytes, &mut work.dispatcher.accounts)
+        self.transport.send(Cow::Borrowed(bytes), &mut work.dispatcher.accounts)
     }
 
     /// Writes the responses in `out`; if others of this connection wait in the batch, appends them
@@ -404,7 +407,11 @@ impl Connection {
             empty(&mut work.out);
             return self.put_in_batch(begin, work);
         }
-        let sent = self.transport.send_buffer(&mut work.out, &mut work.dispatcher.accounts);
+        let bytes = match work.out.len() > OUTPUT_KEPT_BYTES {
+            true => Cow::Owned(std::mem::take(&mut work.out)),
+            false => Cow::Borrowed(&work.out[..]),
+        };
+        let sent = self.transport.send(bytes, &mut work.dispatcher.accounts);
         empty(&mut work.out);
         sent
     }

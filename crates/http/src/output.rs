@@ -1,6 +1,7 @@
 //! The output of a connection: bytes that the kernel has not taken yet, and the queue of responses
 //! that end within them.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use pellucid_account::Record;
@@ -54,7 +55,7 @@ impl Output {
         self.finished.is_empty()
     }
 
-    /// Appends bytes that the kernel did not take.
+    /// Appends bytes behind the unsent ones.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         self.unsent.extend_from_slice(bytes);
     }
@@ -64,8 +65,15 @@ impl Output {
         std::mem::take(&mut self.unsent)
     }
 
-    pub(crate) fn put_back(&mut self, bytes: Vec<u8>) {
-        self.unsent = bytes;
+    /// Keeps the rest of `bytes`, of which the kernel took the first `sent`.
+    pub(crate) fn put_back(&mut self, bytes: Cow<'_, [u8]>, sent: usize) {
+        match bytes {
+            Cow::Borrowed(bytes) => self.unsent.extend_from_slice(&bytes[sent..]),
+            Cow::Owned(mut bytes) => {
+                bytes.drain(..sent);
+                self.unsent = bytes;
+            }
+        }
     }
 
     /// Notes the ticks that the connection has spent encrypting.

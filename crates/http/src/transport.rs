@@ -1,5 +1,6 @@
 //! The socket side of a connection: its socket, its TLS, and its output.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::time::Duration;
@@ -166,61 +167,19 @@ impl Transport {
         read
     }
 
-    /// Writes `bytes` behind the unsent bytes of the output, and records the responses that are
-    /// out. The bytes that the kernel does not take stay in the output.
-    #[inline]
-    pub(crate) fn send(&mut self, bytes: &[u8], accounts: &mut Accounts) -> StepResult<()> {
-        let sent = if self.has_unsent() { 0 } else { self.write(bytes, accounts)? };
-        self.output.extend(&bytes[sent..]);
-        self.hold_unsent(accounts)
-    }
-
-    /// Writes `buffer` like [`Transport::send`]. A large buffer is moved into the output, so that
-    /// the rest need not be copied.
-    pub(crate) fn send_buffer(
-        &mut self,
-        buffer: &mut Vec<u8>,
-        accounts: &mut Accounts,
-    ) -> StepResult<()> {
-        if self.has_unsent() || buffer.len() <= OUTPUT_KEPT_BYTES {
-            return self.send(buffer, accounts);
+    /// Writes `bytes` behind the unsent bytes of the output, as far as the kernel takes them, and
+    /// records the responses that are out. The rest stays in the output; owned bytes are moved
+    /// there and not copied.
+    pub(crate) fn send(&mut self, bytes: Cow<'_, [u8]>, accounts: &mut Accounts) -> StepResult<()> {
+        if !self.output.is_empty() {
+            self.output.extend(&bytes);
+            return self.hold_unsent(accounts);
         }
-        let sent = self.write(buffer, accounts)?;
-        buffer.drain(..sent);
-        self.output.put_back(std::mem::take(buffer));
-        self.hold_unsent(accounts)
-    }
-
-    /// Writes the unsent bytes, as far as the kernel takes them.
-    pub(crate) fn send_rest(&mut self, accounts: &mut Accounts) -> StepResult<()> {
-        let mut unsent = self.output.take();
-        let sent = self.write(&unsent, accounts)?;
-        if sent == unsent.len() {
-            self.progress_at = accounts.clock().now();
-        } else {
-            unsent.drain(..sent);
-            self.output.put_back(unsent);
-        }
-        self.hold_unsent(accounts)
-    }
-
-    /// Takes memory from the budget for the unsent bytes. If there is none, the client is cut.
-    #[inline]
-    fn hold_unsent(&mut self, accounts: &Accounts) -> StepResult<()> {
-        self.output.hold_unsent(accounts.memory()).map_err(|_| {
-            accounts.shared().cuts.connections.add(DisconnectReason::Memory);
-            ConnectionError(DisconnectReason::Memory.into())
-        })
-    }
-
-    /// Writes as much as the kernel takes, and records the responses that are out. Returns how many
-    /// bytes it took.
-    fn write(&mut self, bytes: &[u8], accounts: &mut Accounts) -> StepResult<usize> {
         set_phase(Phase::Write.label());
         let WriteResult { bytes: sent, progressed, failed } = match &mut self.tls {
-            None => write_plain(&self.socket, bytes),
+            None => write_plain(&self.socket, &bytes),
             Some(tls) => {
-                let sent = tls.send(&self.socket, bytes, accounts.tls_meter(), accounts.clock());
+                let sent = tls.send(&self.socket, &bytes, accounts.tls_meter(), accounts.clock());
                 self.output.note_encrypted(tls.encrypted_ticks());
                 sent
             }
@@ -239,7 +198,32 @@ impl Transport {
                 self.progress_at = now;
             }
         }
-        if failed { Err(ConnectionError(AbortReason::ClientGone)) } else { Ok(sent) }
+        if failed {
+            return Err(ConnectionError(AbortReason::ClientGone));
+        }
+        if is_rest {
+            self.output.put_back(bytes, sent);
+        }
+        self.hold_unsent(accounts)
+    }
+
+    /// Writes the unsent bytes, as far as the kernel takes them.
+    pub(crate) fn send_rest(&mut self, accounts: &mut Accounts) -> StepResult<()> {
+        let unsent = self.output.take();
+        self.send(Cow::Owned(unsent), accounts)?;
+        if self.output.is_empty() {
+            self.progress_at = accounts.clock().now();
+        }
+        Ok(())
+    }
+
+    /// Takes memory from the budget for the unsent bytes. If there is none, the client is cut.
+    #[inline]
+    fn hold_unsent(&mut self, accounts: &Accounts) -> StepResult<()> {
+        self.output.hold_unsent(accounts.memory()).map_err(|_| {
+            accounts.shared().cuts.connections.add(DisconnectReason::Memory);
+            ConnectionError(DisconnectReason::Memory.into())
+        })
     }
 
     /// The reason to cut the client, if it does not take its responses, or takes them too slowly.
@@ -342,7 +326,7 @@ mod tests {
         let mut transport = Transport::new(TcpStream::from_std(socket), None, Ticks(0));
         // A single byte is taken whole or not at all.
         while !transport.has_unsent() {
-            transport.send(b"x", &mut accounts).unwrap();
+            transport.send(Cow::Borrowed(b"x"), &mut accounts).unwrap();
         }
         let now = clock.now();
         assert_eq!(transport.cut_of_reader(&limits, &clock, now), None);
