@@ -168,6 +168,16 @@ impl Timeline {
         }
     }
 
+    /// A copy with `stamp` taken now, for a report on the request so far. Other threads and probes
+    /// do not see the stamp.
+    #[must_use]
+    pub fn with_stamp(&self, stamp: Stamp) -> Timeline {
+        let mut copy = self.clone();
+        copy.stamps[stamp as usize] = self.clock.now();
+        copy.taken |= 1 << stamp as u8;
+        copy
+    }
+
     #[cold]
     fn fire(&self, stamp: Stamp, at: Ticks) {
         let (request, operation) = (self.request, u64::from(self.operation));
@@ -298,6 +308,14 @@ impl Timeline {
         let now = self.clock.now();
         self.parts_ticks[part.slot()] += now.since(self.lap_began);
         (self.lap_began, self.lapped) = (now, true);
+    }
+
+    /// Begins a lap at `at`: the time since the last stamp or lap belongs to no part.
+    #[inline]
+    pub fn begin_lap(&mut self, at: Ticks) {
+        if self.on {
+            (self.lap_began, self.lapped) = (at, false);
+        }
     }
 
     /// Adds `ticks` that were measured elsewhere (for example by the thread that syncs) to `part`,

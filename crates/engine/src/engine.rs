@@ -272,10 +272,10 @@ impl Engine {
     ) -> Result<WriteOutcome> {
         let writer = &self.store.writer;
         let sequence = match writer.prepare(operations, timeline)? {
-            None => writer.write(operations, 0, timeline)?,
+            None => writer.write(operations, 0, || Ok(()), timeline)?,
             Some(prepared) => {
                 let all = prepared.expand(operations);
-                writer.write(&all, prepared.index_entries(), timeline)?
+                writer.write(&all, prepared.index_entries(), || Ok(()), timeline)?
             }
         };
         let pending = acknowledgement == Acknowledgement::Disk

@@ -530,7 +530,7 @@ mod tests {
             let table = crate::tables::table(&store, "t").unwrap();
             for _ in 0..100 {
                 let put = Operation::put(table, b"again", &[7; VALUE_LENGTH]);
-                store.writer.write(&[put], 0, &mut Timeline::off()).unwrap();
+                store.writer.write(&[put], 0, || Ok(()), &mut Timeline::off()).unwrap();
             }
             store.writer.flush().unwrap();
             let collector = &store.collector;
@@ -557,7 +557,7 @@ mod tests {
                 for number in 0..6_000_u32 {
                     let key = (number.wrapping_mul(0x9e37_79b1) % 500).to_be_bytes();
                     let put = Operation::put(table, &key, &[7; VALUE_LENGTH]);
-                    store.writer.write(&[put], 0, &mut Timeline::off()).unwrap();
+                    store.writer.write(&[put], 0, || Ok(()), &mut Timeline::off()).unwrap();
                     if number % 100 == 99 {
                         store.writer.flush().unwrap();
                         store.ledger.compact_all().unwrap();

@@ -192,7 +192,7 @@ impl OpenStore {
         if self.ledger.has_room() || self.ledger.is_flush_put_off() {
             return Ok(());
         }
-        match self.ledger.wait_for_room() {
+        match self.ledger.wait_for_memtables() {
             Ok(_) => Ok(()),
             Err(error) if error.passes() => Ok(()),
             Err(error) => Err(error),

@@ -251,7 +251,7 @@ counters! {
         batches: Number as "batches_total",
         /// Entries written.
         entries: Number as "entries_written_total",
-        /// Bytes of keys and values written.
+        /// Bytes of keys, heads and values written, with those of index entries.
         user_bytes: Number as "payload_written_bytes_total",
         /// Time that sampled batches took in the journal.
         append_time: Sampled at "journal_append",
@@ -339,9 +339,9 @@ impl EngineStats {
         self.show("", None, &mut each);
     }
 
-    /// Bytes written to files per byte that the user gave, since the store was opened: records of
-    /// the journal, tables, and records that garbage collection copied. `None` before the first
-    /// write.
+    /// Bytes written to files per byte of keys, heads and values, since the store was opened:
+    /// records of the journal, tables, and records that garbage collection copied. `None` before
+    /// the first write.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         let merged: u64 = self.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();

@@ -106,7 +106,7 @@ fn define(
     let definition = Definition { table, kind };
     let encoded = definition.encode();
     let entry = Operation::put(TableId(CATALOGUE_TABLE), key, &[]).with_head(&encoded);
-    store.writer.write_if(check, &[entry], 0, &mut Timeline::off())?;
+    store.writer.write(&[entry], 0, check, &mut Timeline::off())?;
     let added = store.catalogue.add(definitions, key, definition);
     added.expect("the key was made for the definition");
     Ok(table)

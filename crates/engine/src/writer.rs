@@ -36,7 +36,8 @@ const ENTRY_MEMORY_BYTES: usize = 48;
 pub(crate) struct WriterState {
     journal: JournalWriter,
     is_closed: bool,
-    /// Bytes in the journal that the writes of the active memtable take.
+    /// Bytes in the journal that the writes of the active memtable take: the memtable is sealed at
+    /// a limit of them.
     unsealed_bytes: u64,
     /// The delay that writers still have to take, so that merges and the collector can catch up.
     owed_ns: u64,
@@ -52,7 +53,8 @@ pub(crate) struct Writer {
     time: Arc<ExpiryClock>,
     clock: Clock,
     activity: Activity,
-    /// Makes room on a full disk, and has the excess that slows writes down.
+    /// Makes room on a full disk, and knows the dead bytes beyond their bound, which slow writes
+    /// down.
     collector: Arc<GarbageCollector>,
     turn: Mutex<WriterState>,
 }
@@ -71,8 +73,8 @@ impl Writer {
         Writer { limits, catalogue, ledger, sync, time, clock, activity, collector, turn }
     }
 
-    /// Derives the metadata and index entries that a batch needs in addition to its operations;
-    /// `None` if it needs none.
+    /// Derives the heads and index entries that a batch needs in addition to its operations; `None`
+    /// if it needs none. Refuses operations that their tables do not allow.
     #[inline]
     pub(crate) fn prepare(
         &self,
@@ -92,18 +94,19 @@ impl Writer {
         }
     }
 
-    /// Keeps the time so far out of the write's next part.
+    /// Begins a lap: the time so far belongs to no part of the write.
     fn end_preparation(&self, timeline: &mut Timeline) {
-        timeline.add_part(parts::WRITER_WAIT, 0, self.clock.now());
+        timeline.begin_lap(self.clock.now());
     }
 
-    /// Flushes everything that is only in memory and in the journal.
+    /// Writes to tables what only the memtables and the journal have.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.flush_in(&self.turn.lock())
+        self.flush_in(&mut self.turn.lock())
     }
 
-    fn flush_in(&self, turn: &WriterState) -> Result<()> {
+    fn flush_in(&self, turn: &mut WriterState) -> Result<()> {
         self.sync.check_poison()?;
+        turn.unsealed_bytes = 0;
         self.ledger.flush_now(turn.journal.next_sequence() - 1)
     }
 
@@ -120,8 +123,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes segments that were prepared for the next writes, except those that are needed before
-    /// new ones can be made.
+    /// Removes spare segments; keeps one if the active segment is nearly full.
     pub(crate) fn give_up_spares(&self) {
         self.turn.lock().journal.give_up_spares();
     }
@@ -133,7 +135,7 @@ impl Writer {
         if turn.is_closed {
             return Err(Error::Closed);
         }
-        self.flush_in(&turn)?;
+        self.flush_in(&mut turn)?;
         turn.journal.seal()?;
         Ok(capture(turn.journal.next_sequence() - 1))
     }
@@ -145,30 +147,19 @@ impl Writer {
         if std::mem::replace(&mut turn.is_closed, true) {
             return None;
         }
-        let flushed = self.flush_in(&turn).and_then(|()| turn.journal.close());
+        let flushed = self.flush_in(&mut turn).and_then(|()| turn.journal.close());
         Some(flushed.and_then(|()| self.ledger.write_manifest()))
     }
 
     /// Writes operations as they are; the first `index_entries` of them are index entries. Returns
     /// the sequence number of the last. [`Writer::prepare`] has added to the user's operations what
-    /// they need.
+    /// they need. If `check` refuses, nothing is written; no other write happens between the check
+    /// and this one.
     pub(crate) fn write(
         &self,
         operations: &[Operation<'_>],
         index_entries: usize,
-        timeline: &mut Timeline,
-    ) -> Result<u64> {
-        self.write_if(|| Ok(()), operations, index_entries, timeline)
-    }
-
-    /// Writes as [`Writer::write`] does, unless `check` refuses. No other write happens between the
-    /// check and this one.
-    #[inline]
-    pub(crate) fn write_if(
-        &self,
         check: impl FnOnce() -> Result<()>,
-        operations: &[Operation<'_>],
-        index_entries: usize,
         timeline: &mut Timeline,
     ) -> Result<u64> {
         let packed = self.pack_values(operations);
@@ -189,11 +180,13 @@ impl Writer {
             self.check_conditions(&operations[index_entries..], timeline)?;
         }
         check()?;
+        // From here on a panic ends the process: the journal and the memtable would differ.
         let _whole = CriticalSection::begin();
         let space =
             self.with_room(&mut turn, |turn| turn.journal.reserve(size_bytes, count, purpose))?;
         turn.unsealed_bytes += size_bytes;
         let last = self.commit(&mut turn, operations, &packed, timeline)?;
+        // The write succeeded, but the disk is nearly full: make room before the next one fails.
         if space != SpaceLevel::Ample {
             self.make_room(&mut turn);
         }
@@ -219,8 +212,8 @@ impl Writer {
         let mut key = InternalKey::empty();
         for (index, operation) in operations.iter().enumerate() {
             key.set_entry(operation.table.0, operation.key)?;
-            // A prefetch: the memory is loaded while the record is written.
-            active.expect(key.as_bytes());
+            // The memory is loaded while the record is written.
+            active.prefetch(key.as_bytes());
             let (value, compression) = packed.stored(index, operation);
             let sequence = turn.journal.append(Record {
                 form: HeaderForm::of(operation.head.len(), written_at_ms, operation.expires_at_ms),
@@ -264,7 +257,7 @@ impl Writer {
         }
         counting.add(&of_writes.batches, 1);
         counting.add(&of_writes.entries, count);
-        counting.add(&of_writes.user_bytes, user_bytes(operations));
+        counting.add(&of_writes.user_bytes, payload_bytes(operations));
         timeline.lap(parts::MEMTABLE);
         Ok(last)
     }
@@ -283,7 +276,8 @@ impl Writer {
         }
     }
 
-    /// Makes room on the disk, unless that was just tried; returns true if there may be some now.
+    /// Makes room on the disk, or asks the collector's thread to make it, unless that was just
+    /// tried. Returns true only if room may have been made here, so that a retry can succeed.
     #[cold]
     fn make_room(&self, turn: &mut WriterState) -> bool {
         let last = turn.journal.next_sequence() - 1;
@@ -324,7 +318,7 @@ impl Writer {
         size_bytes: u64,
         timeline: &mut Timeline,
     ) -> Result<()> {
-        let mut waited = self.ledger.wait_for_room()?;
+        let mut waited = self.ledger.wait_for_memtables()?;
         let delay_ns =
             self.ledger.write_delay_ns() + self.collector.excess().write_delay_ns(size_bytes);
         if delay_ns > 0 {
@@ -333,6 +327,7 @@ impl Writer {
                 let delay = Duration::from_nanos(std::mem::take(&mut turn.owed_ns));
                 let begun = self.clock.stopwatch();
                 let _noted = self.activity.begin(jobs::STALL, self.clock);
+                // Under the lock, so that all writers slow down together.
                 std::thread::sleep(delay);
                 // A sleep lasts longer than asked for; count the real time.
                 let slept_ns = begun.elapsed_ns();
@@ -345,20 +340,20 @@ impl Writer {
         if !waited.is_zero() {
             let (now, ticks) = (self.clock.now(), self.clock.ticks(waited.as_nanos() as u64));
             timeline.add_part(parts::STALL, ticks, now);
-            let asked = Ticks(now.0.saturating_sub(ticks));
-            self.note_wait(&jobs::WRITERS_WAIT_FOR, asked, timeline);
+            let wait_began = Ticks(now.0.saturating_sub(ticks));
+            self.note_wait(&jobs::WRITERS_WAIT_FOR, wait_began, timeline);
         }
         Ok(())
     }
 
-    /// Records in `timeline` which job of these kinds held the writer up since `asked`.
+    /// Records in `timeline` which job of these kinds held the writer up since `wait_began`.
     #[cold]
-    fn note_wait(&self, kinds: &[JobKind], asked: Ticks, timeline: &mut Timeline) {
-        let now = timeline.since();
+    fn note_wait(&self, kinds: &[JobKind], wait_began: Ticks, timeline: &mut Timeline) {
+        let until = timeline.since();
         if timeline.is_on()
-            && let Some(job) = self.activity.longest(kinds, asked, now)
+            && let Some(job) = self.activity.longest(kinds, wait_began, until)
         {
-            timeline.wait_for(job.id, now.since(asked));
+            timeline.wait_for(job.id, until.since(wait_began));
         }
     }
 
@@ -407,15 +402,15 @@ impl Writer {
     /// Compresses the values whose tables ask for it, before the writer lock is taken.
     #[inline]
     fn pack_values(&self, operations: &[Operation<'_>]) -> PackedValues {
-        let is_plain = |operation: &Operation<'_>| {
+        let is_uncompressed = |operation: &Operation<'_>| {
             self.catalogue.rules().of(operation.table.0).values == Compression::None
         };
-        if operations.iter().all(is_plain) {
+        if operations.iter().all(is_uncompressed) {
             return PackedValues(Vec::new());
         }
         let pack_value = |operation: &Operation<'_>| {
             let mut packed = Vec::new();
-            let is_packed = !is_plain(operation) && pack(operation.value, &mut packed);
+            let is_packed = !is_uncompressed(operation) && pack(operation.value, &mut packed);
             is_packed.then_some(packed)
         };
         PackedValues(operations.iter().map(pack_value).collect())
@@ -444,7 +439,8 @@ impl Writer {
                 return Err(Error::ValueLength { length: value, limit: limits.value_length_max });
             }
             let stored = packed.stored(index, operation).0.len();
-            // The write time is not known yet; no write time makes a header longer.
+            // The write time is not known yet, but `commit` limits it so that it lengthens no
+            // header.
             let form = HeaderForm::of(head, 0, operation.expires_at_ms);
             size_bytes += form.padded_length((TABLE_PREFIX_LENGTH + key + head + stored) as u64);
             let held = self.held_value(operation).map_or(0, <[u8]>::len);
@@ -477,8 +473,8 @@ impl PackedValues {
     }
 }
 
-/// The bytes that the user gave: keys, heads and values.
-fn user_bytes(operations: &[Operation<'_>]) -> u64 {
+/// The bytes of keys, heads and values, with those of index entries.
+fn payload_bytes(operations: &[Operation<'_>]) -> u64 {
     let bytes = |operation: &Operation<'_>| {
         (operation.key.len() + operation.head.len() + operation.value.len()) as u64
     };

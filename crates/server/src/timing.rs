@@ -4,16 +4,18 @@
 use pellucid_account::{Names, PHASES, Part, Phase, Stamp, Timeline, TransportPart};
 use pellucid_clock::SharedReading;
 use pellucid_http::{Exchange, Request, Response, write_decimal};
-use pellucid_thread::set_operation;
+use pellucid_thread::set_operation as set_profiled_operation;
 
 use crate::names::{NAMES, Operation, Outcome};
 
-/// Sets the operation of a request, and takes the stamps `routed` and `started` at the same time,
-/// for a handler that runs on the event loop.
+/// Sets the operation of a request, and the outcome `Ok` until something fails. Takes the stamps
+/// `routed` and `started` with one reading of the clock; a request that is handed over takes
+/// `started` again.
 pub(crate) fn route<L>(exchange: &mut Exchange<'_, L>, operation: Operation) {
     exchange.facts.operation = operation as u8;
     exchange.timeline.set_operation(operation as u8);
-    set_operation(operation as u8 + 1);
+    // Profiles number the operations from one: zero is no operation.
+    set_profiled_operation(operation as u8 + 1);
     exchange.facts.outcome = Outcome::Ok as u8;
     let at = exchange.timeline.stamp(Stamp::Routed);
     exchange.timeline.stamp_at(Stamp::Started, at);
@@ -32,10 +34,10 @@ pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
 }
 
 /// Adds the header `Server-Timing`, if the client asked for it. It has the phases so far in
-/// milliseconds, with three decimals. Each phase is followed by its parts: `decrypt` behind
-/// `receive`, the store's parts behind `execute`. `total` and `unaccounted` come last. The phase
-/// `write` and the rest of `encode` (with their parts `encrypt` and `compress`) are missing,
-/// because they happen after the header is written; the account has them.
+/// milliseconds, with three decimals. Each phase is followed by its parts: `decrypt` after
+/// `receive`, the store's parts after `execute`. `total`, from received to now, and `unaccounted`
+/// come last. The phase `write` and the rest of `encode` (with their parts `encrypt` and
+/// `compress`) are missing, because they happen after the header is written; the account has them.
 ///
 /// A second header, `Pellucid-Clock`, has the time at which the request arrived, on a clock that a
 /// client on the same machine can read, too. With it the client can place the phases between its
@@ -44,8 +46,7 @@ pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline
     if !timeline.is_wanted || !timeline.is_on() {
         return;
     }
-    let mut timeline = timeline.clone();
-    timeline.stamp(Stamp::Encoded);
+    let timeline = timeline.with_stamp(Stamp::Encoded);
     let clock = timeline.clock();
     response.header_with("Server-Timing", |out| {
         for phase in PHASES.into_iter().filter(|phase| *phase != Phase::Write) {
@@ -54,6 +55,7 @@ pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline
             }
             write_metric(out, phase.name(), clock.nanoseconds(timeline.phase_ticks(phase)));
             if let Some(part) = TransportPart::of(phase) {
+                // Noted with an error of 0.05 %, so it may exceed its phase.
                 let ticks = timeline.transport_ticks(part).min(timeline.phase_ticks(phase));
                 write_part(out, part.name(), clock.nanoseconds(ticks));
             }

@@ -8,10 +8,11 @@
 //!
 //! # Use
 //!
-//! The engine holds the writer lock and, for each batch: calls [`Ledger::wait_for_room`], appends
-//! to the journal, calls [`Ledger::insert`] for each record, [`Ledger::publish`] with the batch's
-//! last sequence number, and [`Ledger::rotate_if_full`]. Readers take no lock: [`Ledger::get`] and
-//! [`Ledger::scan`] load the version and then the published sequence number.
+//! The engine holds the writer lock and, for each batch: calls [`Ledger::wait_for_memtables`],
+//! appends to the journal, inserts each record into [`Ledger::active`], calls [`Ledger::publish`]
+//! with the batch's last sequence number, and [`Ledger::seal_active`] if the memtable is full.
+//! Readers take no lock: [`Ledger::get`] and [`Ledger::scan`] load the version and then the
+//! published sequence number.
 //!
 //! # Retention of versions
 //!

@@ -38,7 +38,7 @@ pub(crate) struct LedgerOptions {
     /// The filter bits per key.
     pub(crate) filter_bits_per_key: u32,
     /// True if flushes and compactions run on a thread of their own; if false, on the thread that
-    /// calls `wait_for_room`, `flush_now` or `compact_step`.
+    /// calls `wait_for_memtables`, `flush_now` or `compact_step`.
     pub(crate) background: bool,
     /// True if a merge may have two threads while merges are behind.
     pub(crate) merges_in_parts: bool,

@@ -51,8 +51,8 @@ pub(crate) struct ActiveMemtable<'a> {
 impl ActiveMemtable<'_> {
     /// Prefetches the memory that inserting an entry of `key` will need.
     #[inline]
-    pub(crate) fn expect(&self, key: &[u8]) {
-        self.version.active.expect(key_hash(key));
+    pub(crate) fn prefetch(&self, key: &[u8]) {
+        self.version.active.prefetch_slot(key_hash(key));
     }
 
     /// Inserts an entry. Only under the writer lock.
@@ -348,7 +348,7 @@ impl Ledger {
     /// before a batch, under the writer lock. After an error no write is possible: for good, or
     /// until there is room ([`Error::DiskFull`], [`Error::Exhausted`]).
     #[inline]
-    pub(crate) fn wait_for_room(&self) -> Result<Duration> {
+    pub(crate) fn wait_for_memtables(&self) -> Result<Duration> {
         if self.has_room() {
             return Ok(Duration::ZERO);
         }

@@ -155,7 +155,7 @@ impl Memtable {
 
     /// Prefetches the memory that inserting an entry accesses first; `hash` is the hash of its key.
     #[inline]
-    pub(crate) fn expect(&self, hash: u64) {
+    pub(crate) fn prefetch_slot(&self, hash: u64) {
         self.places.prefetch(hash);
     }
 

@@ -15,7 +15,7 @@ use crate::read_mode::ReadMode;
 fn scenario(store: &mut Store) -> Result<(), Error> {
     for round in 0..6 {
         for number in 0..60 {
-            store.ledger.wait_for_room()?;
+            store.ledger.wait_for_memtables()?;
             let kind = if (number + round) % 5 == 0 { EntryKind::Delete } else { EntryKind::Put };
             store.write(&key(number * (round + 1) % 97), kind);
             store.ledger.rotate_if_full(store.last_sequence());
@@ -43,7 +43,7 @@ fn every_failing_call_leaves_a_tree_that_opens() {
         store.check_all();
         if failed {
             assert!(
-                store.ledger.wait_for_room().is_err(),
+                store.ledger.wait_for_memtables().is_err(),
                 "call {fail_at} failed, and writes go on"
             );
         }
@@ -217,7 +217,7 @@ fn no_table_is_named_before_its_records_are_durable() {
     let refused = store.ledger.flush_now(1).unwrap_err();
     assert!(refused.to_string().contains("the sync was refused"), "{refused}");
     assert_eq!(store.ledger.flushed_sequence(), 0);
-    let poisoned = store.ledger.wait_for_room().unwrap_err();
+    let poisoned = store.ledger.wait_for_memtables().unwrap_err();
     assert!(matches!(&poisoned, Error::Poisoned { cause } if cause.contains("refused")));
     store.check_all();
     assert_eq!(Manifest::read(&store.fs, directory()).unwrap().unwrap().tables, []);

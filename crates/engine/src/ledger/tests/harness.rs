@@ -241,7 +241,7 @@ impl Store {
             Ledger::open(Arc::new(fs), directory(), manifest, self.options.clone(), link)?;
         assert_eq!(self.ledger.published_sequence(), flushed as u64);
         for record in &self.records[flushed..] {
-            self.ledger.wait_for_room()?;
+            self.ledger.wait_for_memtables()?;
             self.ledger.insert(&record.entry());
             self.ledger.publish(record.sequence);
             self.ledger.rotate_if_full(record.sequence);

@@ -103,7 +103,7 @@ struct Run {
 
 impl Run {
     fn write(&mut self, key: u8, kind: EntryKind) {
-        self.store.ledger.wait_for_room().unwrap();
+        self.store.ledger.wait_for_memtables().unwrap();
         self.store.write(&key_of(key), kind);
         self.store.ledger.rotate_if_full(self.store.last_sequence());
     }

@@ -71,7 +71,7 @@ fn a_failed_part_fails_the_whole_merge() {
         store.check_all();
         if let Err(error) = &outcome {
             assert!(!matches!(error, Error::Closed), "call {fail_at}: the cause is hidden");
-            assert!(store.ledger.wait_for_room().is_err(), "call {fail_at} failed for good");
+            assert!(store.ledger.wait_for_memtables().is_err(), "call {fail_at} failed for good");
         }
         let fs = store.fs.kill();
         store.reopen(fs).unwrap_or_else(|error| panic!("call {fail_at}: {error}"));

@@ -70,7 +70,7 @@ fn readers_never_go_back_while_jobs_run() {
         let ends = EndOnDrop(&done);
         let reading = scope.spawn(move || reader(1));
         for sequence in 1..=RECORDS {
-            ledger.wait_for_room().unwrap();
+            ledger.wait_for_memtables().unwrap();
             ledger.insert(&record(sequence).entry());
             ledger.publish(sequence);
             ledger.rotate_if_full(sequence);
@@ -314,7 +314,7 @@ fn a_background_failure_reaches_the_writer() {
         matches!(&refused, Error::Poisoned { cause } if cause.contains("refused")),
         "{refused}"
     );
-    assert!(store.ledger.wait_for_room().is_err());
+    assert!(store.ledger.wait_for_memtables().is_err());
     assert!(store.get(&record(1).key, NEWEST).is_some());
 }
 
@@ -347,7 +347,7 @@ fn the_figures_name_the_trouble_while_flushes_are_put_off() {
     let refused = loop {
         store.put(&record(store.last_sequence() + 1).key);
         store.ledger.rotate_if_full(store.last_sequence());
-        if let Err(refused) = store.ledger.wait_for_room() {
+        if let Err(refused) = store.ledger.wait_for_memtables() {
             break refused;
         }
     };
@@ -361,7 +361,7 @@ fn closing_in_the_middle_of_work_loses_nothing() {
     let mut store = Store::create(background_options());
     store.ledger.start_background().unwrap();
     for sequence in 1..3_000 {
-        store.ledger.wait_for_room().unwrap();
+        store.ledger.wait_for_memtables().unwrap();
         let record = record(sequence);
         store.write(&record.key, record.kind);
         store.ledger.rotate_if_full(sequence);
