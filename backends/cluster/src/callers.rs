@@ -120,7 +120,7 @@ impl<R> Caller<R> {
 
     /// Bytes of frames that the kernel has not taken.
     fn waiting_bytes(&self) -> usize {
-        self.out.len() - self.written + self.writer.held()
+        self.out.len() - self.written + self.writer.undelivered_bytes()
     }
 
     /// True if no further ask may be served until the kernel has taken bytes, or reads are done.

@@ -104,7 +104,7 @@ impl Link {
     /// Bytes of `out` that the kernel has taken, up to the end of a record: the peer can have
     /// decrypted these, and no others.
     pub(crate) fn delivered(&self) -> usize {
-        self.written - self.channel.as_ref().map_or(0, |channel| channel.writer.held())
+        self.written - self.channel.as_ref().map_or(0, |channel| channel.writer.undelivered_bytes())
     }
 
     /// Removes frames from `out` that the kernel has taken, and frees memory that is seldom needed.

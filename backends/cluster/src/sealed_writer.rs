@@ -18,20 +18,20 @@ pub(crate) struct SealedWriter {
     ciphertext: Vec<u8>,
     /// Bytes of these records that the kernel has taken.
     sent: usize,
-    /// Bytes of plain text in these records.
-    held: usize,
+    /// Bytes of plain text in these records, sent or not.
+    batch_bytes: usize,
 }
 
 impl SealedWriter {
     pub(crate) fn new(sealer: Sealer) -> SealedWriter {
-        SealedWriter { sealer, ciphertext: Vec::new(), sent: 0, held: 0 }
+        SealedWriter { sealer, ciphertext: Vec::new(), sent: 0, batch_bytes: 0 }
     }
 
     /// Bytes of plain text that are encrypted, and whose records the kernel has not taken
     /// completely: the other end cannot decrypt them.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn undelivered_bytes(&self) -> usize {
         // All records but the last have the full length.
-        self.held - self.sent / SEALED_BYTES_MAX * RECORD_BYTES_MAX
+        self.batch_bytes - self.sent / SEALED_BYTES_MAX * RECORD_BYTES_MAX
     }
 
     /// Encrypts and sends `out` from the offset `sealed_until` on, as far as the socket takes it,
@@ -45,14 +45,14 @@ impl SealedWriter {
     ) -> io::Result<usize> {
         let mut count = 0;
         loop {
-            if self.held == 0 {
+            if self.batch_bytes == 0 {
                 let rest = &out[*sealed_until..];
                 if rest.is_empty() {
                     return Ok(count);
                 }
-                self.held = rest.len().min(SEAL_BYTES);
-                self.sealer.seal(&rest[..self.held], &mut self.ciphertext);
-                *sealed_until += self.held;
+                self.batch_bytes = rest.len().min(SEAL_BYTES);
+                self.sealer.seal(&rest[..self.batch_bytes], &mut self.ciphertext);
+                *sealed_until += self.batch_bytes;
             }
             let sent = send_some(socket, &self.ciphertext[self.sent..])?;
             (self.sent, count) = (self.sent + sent, count + sent);
@@ -60,7 +60,7 @@ impl SealedWriter {
                 return Ok(count);
             }
             self.ciphertext.clear();
-            (self.sent, self.held) = (0, 0);
+            (self.sent, self.batch_bytes) = (0, 0);
         }
     }
 
@@ -68,14 +68,17 @@ impl SealedWriter {
     /// socket's empty buffer: a message that the kernel takes only a part of is an error, after
     /// which the connection cannot be used.
     pub(crate) fn send_first(&mut self, socket: &TcpStream, message: &[u8]) -> io::Result<()> {
-        debug_assert!(self.held == 0, "records that wait would have to be sent before");
+        debug_assert!(self.batch_bytes == 0, "records that wait would have to be sent before");
         let mut record = Vec::new();
         self.sealer.seal(message, &mut record);
         let (sent, length) = (send_some(socket, &record)?, record.len());
         if sent == length {
             return Ok(());
         }
-        let what = format!("the system has taken {sent} of {length} bytes of the first message");
+        let what = format!(
+            "the kernel took {sent} of the {length} bytes of the first message: the list of nodes \
+             does not fit into the socket's send buffer (net.ipv4.tcp_wmem)"
+        );
         Err(io::Error::new(io::ErrorKind::WriteZero, what))
     }
 }
@@ -98,6 +101,6 @@ mod tests {
         writer.send_first(&socket, b"").unwrap();
         while send_some(&socket, &[0; 1 << 20]).unwrap() > 0 {}
         let error = writer.send_first(&socket, b"").unwrap_err().to_string();
-        assert!(error.contains("0 of 20 bytes of the first message"), "{error}");
+        assert!(error.contains("0 of the 20 bytes of the first message"), "{error}");
     }
 }

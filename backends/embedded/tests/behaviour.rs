@@ -30,15 +30,15 @@ fn the_embedded_store_behaves() {
     embedded_behaves(EmbeddedOptions::default().memory_bytes);
 }
 
-/// The memory is so small that tables are written and merged all the time.
+/// The memory is so small that memtables are flushed and merged all the time.
 #[test]
 fn the_embedded_store_behaves_with_little_memory() {
     embedded_behaves(256 << 10);
 }
 
-/// Regression: a value that was longer than a batch may be was refused, whatever its own limit.
+/// Regression: a value within its own limit was refused if it was longer than the limit of a batch.
 #[test]
-fn a_value_of_the_largest_size_is_no_batch_that_is_too_large() {
+fn the_largest_value_fits_into_a_batch() {
     let folder = TempDir::new().unwrap();
     let value_bytes_max = VALUE_BYTES_MAX;
     let options = EmbeddedOptions { value_bytes_max, ..EmbeddedOptions::default() };

@@ -77,7 +77,7 @@ impl Database {
         let with_options =
             names.iter().map(|name| ColumnFamilyDescriptor::new(name, options.clone()));
         let db = Db::open_cf_descriptors(&options, directory, with_options).map_err(error_of)?;
-        let (stripes, sequences) = (Stripes::new(), Sequences::of(&db)?);
+        let (stripes, sequences) = (Stripes::new(), Sequences::continue_after(&db)?);
         let families = Families::new();
         let is_closed = AtomicBool::new(false);
         let (reading, mut reading_at_once) = (ReadOptions::default(), ReadOptions::default());
@@ -142,7 +142,7 @@ impl Database {
     /// The largest sequence number up to which every write is finished, so that it can be read from
     /// now on. Some later writes may be readable as well.
     pub(crate) fn last_sequence(&self) -> u64 {
-        let next = self.sequences.next();
+        let next = self.sequences.next_free();
         self.stripes.least_under_way().min(next) - 1
     }
 

@@ -1,5 +1,6 @@
 //! Sequence numbers. Each is greater than all drawn before, also in earlier runs on the same
-//! database, and each contains the time at which it was drawn.
+//! database, and each contains the time at which it was drawn, or that of an earlier one if the
+//! clock was set back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +13,7 @@ use crate::stripes::Locks;
 
 /// The number of bits below the milliseconds in a sequence number. A number contains the time at
 /// which it was drawn, so an entry needs no field for it. Its 56 bits last until the year 2109.
-const NUMBERS_A_MS_SHIFT: u32 = 14;
+const TIME_SHIFT_BITS: u32 = 14;
 /// The largest time that a new number takes from the clock, in milliseconds since the Unix epoch: a
 /// day before the end of all numbers. A clock beyond it is wrong, and must not use the rest up.
 const LAST_MS: u64 = (1 << 42) - 86_400_000;
@@ -20,9 +21,10 @@ const LAST_MS: u64 = (1 << 42) - 86_400_000;
 /// below it. RocksDB has no trace of a number whose write it refused, so the largest stored one is
 /// not enough.
 const RESERVED_KEY: &[u8] = b"sequence numbers below";
-/// The distance of the reserved number from the largest drawn one: the numbers of a second. After a
-/// crash, writes carry a time that is ahead by up to as much.
-const RESERVED_AHEAD: u64 = 1_000 << NUMBERS_A_MS_SHIFT;
+/// The distance of the reserved number from the largest drawn one at its reservation: the numbers
+/// of a second. Each crash may put the times of later writes ahead by up to a second more, until
+/// the clock has caught up.
+const RESERVED_AHEAD: u64 = 1_000 << TIME_SHIFT_BITS;
 
 /// The source of a database's sequence numbers.
 pub(crate) struct Sequences {
@@ -34,10 +36,11 @@ pub(crate) struct Sequences {
 }
 
 impl Sequences {
-    /// The numbers behind those of earlier runs. The time by which entries expire goes on from
-    /// theirs, even if the clock was set back.
-    pub(crate) fn of(db: &Db) -> Result<Sequences> {
+    /// The numbers after those of earlier runs. Also moves this process's expiry clock to the time
+    /// of the last one, even if the wall clock was set back.
+    pub(crate) fn continue_after(db: &Db) -> Result<Sequences> {
         let next = first_free(db)?;
+        // It remembers the highest time.
         let _ = rising(WallTime::from_unix_ms(written_at_ms(next)));
         let (next, reserved) = (AtomicU64::new(next), AtomicU64::new(0));
         Ok(Sequences { next, reserved, reserving: Mutex::new(()) })
@@ -55,7 +58,7 @@ impl Sequences {
     }
 
     /// The next number; a later time makes it larger.
-    pub(crate) fn next(&self) -> u64 {
+    pub(crate) fn next_free(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
 
@@ -72,20 +75,23 @@ impl Sequences {
         now: WallTime,
         may_wait: bool,
     ) -> Result<u64> {
-        let of_now = now.unix_ms().min(LAST_MS) << NUMBERS_A_MS_SHIFT;
-        let mut last = self.next.load(Ordering::Relaxed);
+        let of_now = now.unix_ms().min(LAST_MS) << TIME_SHIFT_BITS;
+        let mut expected = self.next.load(Ordering::Relaxed);
         // This comes before the number is drawn: a thread that sees `next` beyond the number must
         // also see that the write is under way.
-        locks.begin(last);
+        locks.begin(expected);
         loop {
-            let (first, count) = (last.max(of_now), count as u64);
+            let (first, count) = (expected.max(of_now), count as u64);
             let next = first + count;
-            let drawn =
-                self.next.compare_exchange_weak(last, next, Ordering::AcqRel, Ordering::Relaxed);
-            match drawn {
+            match self.next.compare_exchange_weak(
+                expected,
+                next,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) if next <= self.reserved.load(Ordering::Acquire) => return Ok(first),
                 Ok(_) => return self.reserve(db, next, may_wait).map(|()| first),
-                Err(now_last) => last = now_last,
+                Err(seen) => expected = seen,
             }
         }
     }
@@ -95,7 +101,7 @@ impl Sequences {
     /// it needs no sync of its own.
     #[cold]
     fn reserve(&self, db: &Db, next: u64, may_wait: bool) -> Result<()> {
-        // The holder may wait for RocksDB.
+        // The holder of this lock may be waiting for RocksDB.
         let held = if may_wait { Some(self.reserving.lock()) } else { self.reserving.try_lock() };
         let _held = held.ok_or(StoreError::NotInMemory)?;
         if next > self.reserved.load(Ordering::Acquire) {
@@ -109,7 +115,7 @@ impl Sequences {
 
 /// The time at which this number was drawn for a write, in milliseconds since the Unix epoch.
 pub(crate) fn written_at_ms(sequence: u64) -> u64 {
-    sequence >> NUMBERS_A_MS_SHIFT
+    sequence >> TIME_SHIFT_BITS
 }
 
 /// The first number that certainly was never drawn.
@@ -117,7 +123,10 @@ fn first_free(db: &Db) -> Result<u64> {
     let Some(bytes) = db.get_pinned(RESERVED_KEY).map_err(error_of)? else { return Ok(1) };
     let damaged = |_| {
         let length = bytes.len();
-        StoreError::Corruption(format!("the reserved sequence numbers have {length} bytes, not 8"))
+        StoreError::Corruption(format!(
+            "the key `sequence numbers below` has {length} bytes instead of 8: restore the \
+             database from a backup"
+        ))
     };
     let reserved = <[u8; 8]>::try_from(&*bytes).map_err(damaged)?;
     Ok(u64::from_le_bytes(reserved))

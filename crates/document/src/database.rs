@@ -31,10 +31,10 @@ impl Database {
         Database { id, name, collections: RwLock::default() }
     }
 
-    /// The collection of this name; a decimal number is taken as a collection's number.
+    /// The collection of this name or number: names never begin with a digit.
     ///
     /// # Errors
-    /// 1203 if there is none.
+    /// `COLLECTION_NOT_FOUND` (ArangoDB's error 1203) if there is none.
     pub fn collection(&self, name: &str) -> Result<Arc<Collection>> {
         let collections = self.collections.read();
         let by_id = || collections.by_id.get(&name.parse().ok()?);
@@ -42,7 +42,7 @@ impl Database {
         found.cloned().ok_or_else(|| DocumentError::collection_not_found(name))
     }
 
-    /// All collections, by name.
+    /// All collections, in the order of their names.
     #[must_use]
     pub fn collections(&self) -> Vec<Arc<Collection>> {
         let collections = self.collections.read();
@@ -61,8 +61,9 @@ impl Database {
         collections.by_name.retain(|_, other| other.id != collection.id);
     }
 
-    /// Updates the map of names after `collection` was renamed.
-    pub(crate) fn renamed(&self, collection: &Arc<Collection>) {
+    /// Updates the map of names after `collection` was renamed. Its old name is not known here, so
+    /// the entry is found by its number.
+    pub(crate) fn update_name(&self, collection: &Arc<Collection>) {
         let mut collections = self.collections.write();
         collections.by_name.retain(|_, other| other.id != collection.id);
         collections.by_name.insert(collection.name(), Arc::clone(collection));

@@ -500,7 +500,7 @@ impl Documents {
             }
             Ok(((), Vec::new()))
         })?;
-        database.renamed(collection);
+        database.update_name(collection);
         Ok(())
     }
 
