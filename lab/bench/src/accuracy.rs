@@ -1,6 +1,6 @@
 //! Checks the percentiles of the load generator over real sockets. A server in this process delays
 //! its answers, and records how long each took; the two sides must agree. Further cases are tested
-//! in virtual time (`lab/load/tests/accuracy.rs`).
+//! in virtual time (`lab/load/tests/generator/accuracy.rs`).
 
 #![allow(clippy::disallowed_types, reason = "a benchmark's own locks are in no profile")]
 

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-#[path = "../tests/sample/mod.rs"]
+#[path = "../tests/pages/sample/mod.rs"]
 mod sample;
 
 fn main() -> Result<(), Box<dyn Error>> {
