@@ -93,8 +93,8 @@ enum TokenAction {
         account: String,
         /// The purpose that the token is for.
         name: String,
-        /// Days until it ends [default: never].
-        #[arg(long)]
+        /// Days until it ends, at least one [default: never].
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         days: Option<u32>,
     },
     /// List an account's tokens.

@@ -108,7 +108,7 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
 }
 
 fn options_of(task: &Task, connections: usize) -> Result<LoadOptions, Failure> {
-    let threads = task.options.threads.min(connections);
+    let threads = task.options.threads.min(connections).max(1);
     let options = LoadOptions { connections, threads, ..task.options.clone() };
     options.check().map_err(Failure::usage)?;
     Ok(options)

@@ -57,6 +57,10 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
     fails(&["account", "list", "--data", "/nowhere"], 2, "/nowhere is no folder");
     fails(&["load", "-c", "x", "http://127.0.0.1:1"], 2, "-c");
     fails(&["load", "-c", "1", "-t", "2", "http://127.0.0.1:1"], 2, "connections");
+    // Regression: the error blamed the number of threads.
+    fails(&["load", "-c", "5,0", "http://127.0.0.1:1"], 2, "number of connections");
+    // Regression: it made a token that had ended.
+    fails(&["account", "token", "add", "a", "b", "--days", "0", "--data", "x"], 2, "--days");
     fails(&["load", "-d", "long", "http://127.0.0.1:1"], 2, "-d");
     let twice = ["load", "--html", "r", "--hlog", "r", "http://127.0.0.1:1"];
     fails(&twice, 2, "a file of its own");

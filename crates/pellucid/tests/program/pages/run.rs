@@ -131,6 +131,22 @@ for key in a b c; do pellucid put http://127.0.0.1:8080 $key 1; done",
 }
 
 #[test]
+fn documents_are_queried() {
+    run(&Page {
+        path: "docs/documents.md",
+        before: "",
+        here: &[("/_api/cursor", "/_api/cursor > found.json")],
+        after: "grep -F '\"result\":[\"apple\"]' found.json",
+    });
+    run(&Page {
+        path: "docs/aql.md",
+        before: "pellucid serve --data ./data &\nready http://127.0.0.1:8080",
+        here: &[("--bind n=6", "--bind n=6 > squares")],
+        after: "test \"$(echo $(cat squares))\" = '4 16 36'",
+    });
+}
+
+#[test]
 fn a_cluster_is_started() {
     run(&Page {
         path: "docs/cluster.md",
