@@ -69,8 +69,8 @@ fn costly_queries_eight_at_a_time_fit_in_an_address_space_of_4_gib() {
 /// Regression: queries that did not end kept the process alive after `--stop-timeout`.
 #[test]
 fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
-    let stop_timeout = Duration::from_secs(20);
-    let (_folder, mut server) = serve(&["--stop-timeout", "20s"]);
+    let stop_timeout = Duration::from_secs(8);
+    let (_folder, mut server) = serve(&["--stop-timeout", "8s"]);
     let query = r#"RETURN REGEX_SPLIT(@s, ".*[^A-Z]|[A-Z]")"#;
     let body = json!({"query": query, "bindVars": {"s": "A".repeat(4 << 20)}}).to_string();
     let clients: Vec<_> = (0..CLIENTS)
