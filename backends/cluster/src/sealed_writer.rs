@@ -76,8 +76,8 @@ impl SealedWriter {
             return Ok(());
         }
         let what = format!(
-            "the kernel took {sent} of the {length} bytes of the first message: the list of nodes \
-             does not fit into the socket's send buffer (net.ipv4.tcp_wmem)"
+            "the kernel took {sent} of the {length} bytes of the first message, which does not fit \
+             into the socket's send buffer (net.ipv4.tcp_wmem)"
         );
         Err(io::Error::new(io::ErrorKind::WriteZero, what))
     }

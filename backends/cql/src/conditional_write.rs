@@ -79,7 +79,7 @@ enum AttemptOutcome {
     NotApplied(String),
     /// It had not happened when that was read, but a node may still execute it. The text is the
     /// error of the request.
-    MayFollow(String),
+    MayExecute(String),
 }
 
 /// A write that is made by a transaction.
@@ -161,7 +161,7 @@ impl ConditionalWrite {
                     return Ok(WriteOutcome { sequence: drawn.first + self.count as u64 - 1 });
                 }
                 AttemptOutcome::NotApplied(reason) => why = Some(reason),
-                AttemptOutcome::MayFollow(text) => *following = Some(text),
+                AttemptOutcome::MayExecute(text) => *following = Some(text),
             }
             pause(attempt).await;
         }
@@ -350,7 +350,7 @@ impl ConditionalWrite {
                 let is_done = last_of(answer, self.ring.writer)? == Some(drawn.first as i64);
                 return Ok(match (is_done, may_execute) {
                     (true, _) => AttemptOutcome::Applied,
-                    (false, true) => AttemptOutcome::MayFollow(text.to_string()),
+                    (false, true) => AttemptOutcome::MayExecute(text.to_string()),
                     (false, false) => {
                         AttemptOutcome::NotApplied(format!("it has not happened: {text}"))
                     }
@@ -650,7 +650,8 @@ mod tests {
         let answered = RequestAttemptError::DbError(DbError::Overloaded, String::new());
         let answered = ExecutionError::LastAttemptError(answered);
         for (error, may_execute) in [(timeout, true), (answered, false)] {
-            let failed = FailedRequest { error, earlier: None, unconnected: Vec::new() };
+            let failed =
+                FailedRequest { error, earlier: None, is_read: false, unconnected: Vec::new() };
             assert!(failed.is_uncertain());
             assert_eq!(failed.may_still_execute(), may_execute);
         }

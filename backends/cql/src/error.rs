@@ -8,8 +8,10 @@ use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 pub(crate) struct FailedRequest {
     /// The error of the last attempt.
     pub(crate) error: ExecutionError,
-    /// The last error of an earlier attempt that a node may have executed.
+    /// The most telling error of the attempts before the last one that a node may have executed.
     pub(crate) earlier: Option<RequestAttemptError>,
+    /// True if the request only reads.
+    pub(crate) is_read: bool,
     /// The addresses of nodes without a connection: those with copies of the partition, or all if
     /// the partition is not known.
     pub(crate) unconnected: Vec<String>,
@@ -17,17 +19,21 @@ pub(crate) struct FailedRequest {
 
 impl From<FailedRequest> for StoreError {
     fn from(failed: FailedRequest) -> StoreError {
-        let FailedRequest { error, earlier, unconnected } = failed;
+        let FailedRequest { error, earlier, is_read, unconnected } = failed;
         let unconnected = match &unconnected[..] {
             [] => "all nodes with a copy are connected".to_owned(),
             nodes => format!("not connected: {}", nodes.join(", ")),
         };
-        match (error_of(&error), earlier.map(|earlier| error_of_attempt(&earlier).to_string())) {
+        let last = error_of(&error);
+        let earlier = earlier.map(|earlier| error_of_attempt(&earlier).to_string());
+        match (last, earlier) {
             // The earlier attempt may have taken effect, whatever the last one says.
-            (StoreError::Unreachable(last) | StoreError::Busy(last), Some(earlier))
-                if earlier != last =>
-            {
+            (last, Some(earlier)) if earlier != last.to_string() => {
                 StoreError::Unreachable(format!("{earlier}; then {last}; {unconnected}"))
+            }
+            // A read has no effect.
+            (StoreError::Unreachable(last), _) if is_read && is_overload(&error) => {
+                StoreError::Busy(last)
             }
             (StoreError::Unreachable(last), _) => {
                 StoreError::Unreachable(format!("{last}; {unconnected}"))
@@ -82,10 +88,20 @@ pub(crate) fn may_have_executed(error: &RequestAttemptError) -> bool {
                 | DbError::IsBootstrapping
                 | DbError::Unprepared { .. }
                 | DbError::ProtocolError
-                | DbError::RateLimitReached { .. }
+                | DbError::RateLimitReached { rejected_by_coordinator: true, .. }
         ),
         _ => true,
     }
+}
+
+fn is_overload(error: &ExecutionError) -> bool {
+    matches!(
+        error,
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+            DbError::Overloaded | DbError::RateLimitReached { .. },
+            _
+        ))
+    )
 }
 
 /// The store's error for an error of the driver.
@@ -137,9 +153,17 @@ fn error_of_ring(error: &DbError, message: &str) -> StoreError {
         DbError::Overloaded => {
             StoreError::Unreachable(format!("the ring has too much to do: {message}"))
         }
-        DbError::RateLimitReached { .. } => StoreError::Busy(format!(
-            "the ring limits the rate of this partition: try again in a moment ({message})"
-        )),
+        DbError::RateLimitReached { rejected_by_coordinator, .. } => {
+            let what = format!(
+                "the ring limits the rate of this partition: try again in a moment ({message})"
+            );
+            // Each replica that the coordinator asks decides by itself.
+            if *rejected_by_coordinator {
+                StoreError::Busy(what)
+            } else {
+                StoreError::Unreachable(what)
+            }
+        }
         DbError::IsBootstrapping => StoreError::Unreachable(
             "the node that was asked is still starting: try again in a moment".to_owned(),
         ),
@@ -165,7 +189,13 @@ mod tests {
 
     fn failed(last: RequestAttemptError, earlier: Option<RequestAttemptError>) -> FailedRequest {
         let unconnected = ["10.0.0.2", "10.0.0.3"].map(str::to_owned).to_vec();
-        FailedRequest { error: ExecutionError::LastAttemptError(last), earlier, unconnected }
+        let error = ExecutionError::LastAttemptError(last);
+        FailedRequest { error, earlier, is_read: false, unconnected }
+    }
+
+    fn limited(rejected_by_coordinator: bool) -> RequestAttemptError {
+        let op_type = scylla::errors::OperationType::Write;
+        of_ring(DbError::RateLimitReached { op_type, rejected_by_coordinator })
     }
 
     /// Regression: a write whose first attempt had reached copies, and whose last one met a full
@@ -178,26 +208,43 @@ mod tests {
             required: 2,
             write_type: scylla::errors::WriteType::Simple,
         };
-        for last in [RequestAttemptError::UnableToAllocStreamId, of_ring(DbError::IsBootstrapping)]
-        {
+        for last in [
+            RequestAttemptError::UnableToAllocStreamId,
+            of_ring(DbError::IsBootstrapping),
+            of_ring(DbError::Invalid),
+            of_ring(DbError::ServerError),
+        ] {
             let error = StoreError::from(failed(last, Some(of_ring(timeout()))));
             let StoreError::Unreachable(text) = error else { panic!("{error:?}") };
             assert!(text.starts_with("1 of 2 needed copies answered in time (Quorum)"), "{text}");
             assert!(text.contains("; then "), "{text}");
         }
-        let busy = StoreError::from(failed(RequestAttemptError::UnableToAllocStreamId, None));
-        assert!(matches!(busy, StoreError::Busy(_)), "{busy:?}");
-        let overloaded = StoreError::from(failed(of_ring(DbError::Overloaded), None));
-        assert!(matches!(overloaded, StoreError::Unreachable(_)), "{overloaded:?}");
     }
 
     #[test]
-    fn an_error_that_all_attempts_met_is_told_once() {
-        let told = "1 of 2 needed copies can be reached (Quorum); not connected: 10.0.0.2, \
+    fn only_a_request_without_effect_is_busy() {
+        let overloaded = || of_ring(DbError::Overloaded);
+        for (error, is_read, is_busy) in [
+            (RequestAttemptError::UnableToAllocStreamId, false, true),
+            (overloaded(), false, false),
+            (overloaded(), true, true),
+            (limited(true), false, true),
+            (limited(false), false, false),
+            (limited(false), true, true),
+        ] {
+            let error = StoreError::from(FailedRequest { is_read, ..failed(error, None) });
+            assert_eq!(matches!(error, StoreError::Busy(_)), is_busy, "{error:?}");
+            assert_eq!(matches!(error, StoreError::Unreachable(_)), !is_busy, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_all_attempts_is_in_the_text_once() {
+        let text = "1 of 2 needed copies can be reached (Quorum); not connected: 10.0.0.2, \
                     10.0.0.3";
         for earlier in [None, Some(of_ring(unavailable()))] {
             let error = StoreError::from(failed(of_ring(unavailable()), earlier));
-            assert_eq!(error, StoreError::Unreachable(told.to_owned()));
+            assert_eq!(error, StoreError::Unreachable(text.to_owned()));
         }
     }
 
@@ -215,15 +262,18 @@ mod tests {
             (RequestAttemptError::NonfinishedPagingState, true),
             (of_ring(DbError::IsBootstrapping), false),
             (of_ring(DbError::Invalid), false),
+            (limited(true), false),
+            (limited(false), true),
             (RequestAttemptError::UnableToAllocStreamId, false),
         ] {
             let failed = failed(error, None);
             assert_eq!(failed.is_uncertain(), is_uncertain, "{failed:?}");
         }
-        let nobody = ExecutionError::EmptyPlan;
-        let nobody = FailedRequest { error: nobody, earlier: None, unconnected: Vec::new() };
-        assert!(!nobody.is_uncertain());
-        let StoreError::Unreachable(text) = nobody.into() else { panic!("a copy is missing") };
+        let error = ExecutionError::EmptyPlan;
+        let unsent =
+            FailedRequest { error, earlier: None, is_read: false, unconnected: Vec::new() };
+        assert!(!unsent.is_uncertain());
+        let StoreError::Unreachable(text) = unsent.into() else { panic!("a copy is missing") };
         assert!(text.ends_with("; all nodes with a copy are connected"), "{text}");
     }
 }

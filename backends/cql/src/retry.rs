@@ -20,7 +20,8 @@ use crate::error::may_have_executed;
 /// Limit of the retries of a request.
 const RETRIES_MAX: u32 = 4;
 
-/// The last error of a retried attempt that a node may have executed.
+/// The most telling error of the retried attempts that a node may have executed: the last one about
+/// missing copies, or else the last one.
 type EarlierError = Arc<Mutex<Option<RequestAttemptError>>>;
 
 /// The retry policy of one request.
@@ -30,7 +31,7 @@ pub(crate) struct RequestRetryPolicy {
 }
 
 impl RequestRetryPolicy {
-    /// The last error of an attempt before the last one that a node may have executed.
+    /// The most telling error of the retried attempts that a node may have executed.
     pub(crate) fn earlier_error(&self) -> Option<RequestAttemptError> {
         self.earlier.lock().clone()
     }
@@ -47,16 +48,24 @@ struct RequestRetrySession {
     earlier: EarlierError,
 }
 
+impl RequestRetrySession {
+    /// Notes the error of an attempt that is retried.
+    fn note(&self, error: &RequestAttemptError) {
+        let mut earlier = self.earlier.lock();
+        let is_telling = is_of_copies(error) || !earlier.as_ref().is_some_and(is_of_copies);
+        if is_telling && may_have_executed(error) {
+            *earlier = Some(error.clone());
+        }
+    }
+}
+
 impl RetrySession for RequestRetrySession {
     fn decide_should_retry(&mut self, info: RequestInfo<'_>) -> RetryDecision {
         self.retries += 1;
         if self.retries > RETRIES_MAX || !is_retried(info.error, info.is_idempotent) {
             return RetryDecision::DontRetry;
         }
-        if may_have_executed(info.error) {
-            let error = Some(info.error.clone());
-            *self.earlier.lock() = error;
-        }
+        self.note(info.error);
         RetryDecision::RetryNextTarget(None)
     }
 
@@ -74,9 +83,12 @@ fn is_retried(error: &RequestAttemptError, is_idempotent: bool) -> bool {
         | RequestAttemptError::DbError(DbError::Overloaded | DbError::ServerError, _) => {
             is_idempotent
         }
-        RequestAttemptError::DbError(error, _) => is_idempotent && is_about_copies(error),
-        _ => false,
+        error => is_idempotent && is_of_copies(error),
     }
+}
+
+fn is_of_copies(error: &RequestAttemptError) -> bool {
+    matches!(error, RequestAttemptError::DbError(error, _) if is_about_copies(error))
 }
 
 fn is_about_copies(error: &DbError) -> bool {
@@ -94,6 +106,23 @@ fn is_about_copies(error: &DbError) -> bool {
 mod tests {
     use super::*;
     use scylla::statement::Consistency;
+
+    /// Regression: an overload hid how many copies had answered before.
+    #[test]
+    fn a_report_on_copies_outlasts_later_errors() {
+        let policy = RequestRetryPolicy::default();
+        let session = RequestRetrySession { retries: 0, earlier: Arc::clone(&policy.earlier) };
+        let consistency = Consistency::Quorum;
+        let noted = |error: DbError| {
+            session.note(&RequestAttemptError::DbError(error, String::new()));
+            policy.earlier_error().map(|error| error.to_string())
+        };
+        assert_eq!(noted(DbError::IsBootstrapping), None, "it has executed nothing");
+        assert!(noted(DbError::Overloaded).unwrap().contains("overloaded"));
+        let copies = noted(DbError::Unavailable { consistency, required: 2, alive: 1 });
+        assert!(copies.as_ref().unwrap().contains("alive: 1"), "{copies:?}");
+        assert_eq!(noted(DbError::Overloaded), copies);
+    }
 
     /// Regression: missing copies counted as reaching nothing. But a transaction may have been
     /// accepted before they are noticed, so it was made twice.

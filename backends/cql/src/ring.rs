@@ -220,7 +220,8 @@ impl Ring {
         self.note(&answer, laps);
         answer.map_err(|error| {
             let unconnected = unreachable_nodes::of_statement(&self.session, &statement);
-            FailedRequest { error, earlier: policy.earlier_error(), unconnected }
+            let is_read = statement.prepared().get_statement().starts_with("SELECT");
+            FailedRequest { error, earlier: policy.earlier_error(), is_read, unconnected }
         })
     }
 
@@ -244,7 +245,7 @@ impl Ring {
         answer.map_err(|error| {
             let table = self.statements.contents();
             let unconnected = unreachable_nodes::of_partition(&self.session, table, partition);
-            FailedRequest { error, earlier: policy.earlier_error(), unconnected }
+            FailedRequest { error, earlier: policy.earlier_error(), is_read: false, unconnected }
         })
     }
 

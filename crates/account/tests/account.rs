@@ -143,6 +143,24 @@ fn the_stores_counts_are_summed_by_the_place_of_keys() {
     assert_eq!(window.operations[0].engine.look_ups, 1, "the window has the last second's");
 }
 
+/// Regression: the header with the account of a request stamped the request itself, which was then
+/// shown as one that is being written while its body was encoded.
+#[test]
+fn a_report_on_a_request_leaves_it_as_it_is() {
+    let account = account(SimulatedClock::leaked(0));
+    let recorder = account.recorder();
+    let mut request = recorder.begin(Ticks(0));
+    request.identify(7, Ticks(0));
+    request.stamp(Stamp::Executed);
+    let phase = || account.in_flight()[0].phase.clone();
+    let before = phase();
+    let report = request.with_stamp(Stamp::Encoded);
+    assert!(report.taken(Stamp::Encoded).is_some() && request.taken(Stamp::Encoded).is_none());
+    assert_eq!(phase(), before);
+    request.stamp(Stamp::Encoded);
+    assert_ne!(phase(), before);
+}
+
 #[test]
 fn a_stamp_that_is_missing_shows_as_unaccounted() {
     let account = account(SimulatedClock::leaked(0));

@@ -201,6 +201,25 @@ fn waits_for_the_medium_are_counted_with_their_parts() {
     engine.wait_durable(u64::MAX).unwrap();
 }
 
+/// Regression: a flush left the count of the journal's bytes, so the next memtable was sealed too
+/// early.
+#[test]
+fn a_memtable_after_a_flush_takes_as_many_bytes_as_one_before() {
+    let small =
+        |files: &SimulatedFileSystem| EngineOptions { memory_bytes: 1 << 20, ..options(files) };
+    let (_files, engine, table) = open_new_with(small, &journal_only());
+    let waits_after_put = |number: u64| {
+        engine.put(table, &key(number), &[7; 16 << 10]).unwrap();
+        engine.stats().ledger.sealed_memtables > 0
+    };
+    let filled_by = (1..10_000).find(|number| waits_after_put(*number)).unwrap();
+    assert!(filled_by > 2);
+    for _ in 0..3 {
+        engine.flush().unwrap();
+        assert!(!(1..filled_by).any(waits_after_put), "sealed before {filled_by} values");
+    }
+}
+
 #[test]
 fn writes_and_jobs_are_counted() {
     let (_files, engine, table) = open_new_with(options, &journal_only());

@@ -67,6 +67,7 @@ impl Output {
 
     /// Keeps the rest of `bytes`, of which the kernel took the first `sent`.
     pub(crate) fn put_back(&mut self, bytes: Cow<'_, [u8]>, sent: usize) {
+        debug_assert!(self.unsent.is_empty(), "the bytes follow the unsent ones");
         match bytes {
             Cow::Borrowed(bytes) => self.unsent.extend_from_slice(&bytes[sent..]),
             Cow::Owned(mut bytes) => {

@@ -169,7 +169,7 @@ impl Transport {
 
     /// Writes `bytes` behind the unsent bytes of the output, as far as the kernel takes them, and
     /// records the responses that are out. The rest stays in the output; owned bytes are moved
-    /// there and not copied.
+    /// there, if the output is empty, and not copied.
     pub(crate) fn send(&mut self, bytes: Cow<'_, [u8]>, accounts: &mut Accounts) -> StepResult<()> {
         if !self.output.is_empty() {
             self.output.extend(&bytes);

@@ -171,7 +171,7 @@ fn cases() -> Vec<Case> {
         Reply::ok().after(Duration::from_nanos(after))
     });
     let silent = HttpServer::new(|_| Reply::never());
-    let bucket = |per_second| ServerCapacity { per_second }.server();
+    let bucket = |per_second| ServerCapacity::of(per_second).server();
     use Verdict::{Errors, GeneratorLimited, MachineLimited, Saturated, Stable, Stalled};
     vec![
         ("a rate that is held", quick(), free, Some(1_000), Stable),
@@ -253,7 +253,7 @@ fn the_verdict_is_right_for_servers_that_change_in_the_middle() {
 /// its end.
 #[test]
 fn the_backlog_of_an_interval_is_that_of_its_end() {
-    let simulation = Simulation::new(ServerCapacity { per_second: 1_000 }.server());
+    let simulation = Simulation::new(ServerCapacity::of(1_000).server());
     let result = load(&paced_in(&simulation, 1_500, 1, 3));
     for (number, interval) in result.course.timeline.iter().take(30).enumerate() {
         let expected = (number as u64 + 1) * 50;
@@ -270,7 +270,7 @@ fn a_growing_backlog_misses_every_objective_whatever_the_verdict() {
         taken_by_others: Duration::from_secs(1),
         ..SimulatedOverhead::default()
     };
-    let simulation = Simulation::burdened(ServerCapacity { per_second: 1_000 }.server(), burden);
+    let simulation = Simulation::burdened(ServerCapacity::of(1_000).server(), burden);
     let result = load(&paced_in(&simulation, 1_050, 16, 8));
     let judgement = judge(&Figures::of(&result));
     assert_eq!(judgement.verdict, Verdict::MachineLimited, "{judgement:?}");
@@ -299,7 +299,7 @@ fn requests_without_an_answer_count_with_their_wait() {
 
 #[test]
 fn a_stage_above_the_capacity_is_reported_though_its_backlog_is_worked_off() {
-    let simulation = Simulation::new(ServerCapacity { per_second: 1_000 }.server());
+    let simulation = Simulation::new(ServerCapacity::of(1_000).server());
     let stages = vec![stage(3, 500), stage(3, 1_500), stage(6, 300)];
     let options = LoadOptions { stages, rate_per_second: None, ..simulated(&simulation, 16, 12) };
     let judgement = judge(&Figures::of(&load(&options)));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod accuracy;
+mod knee;
 mod loops;
 mod scripts;
 mod secure;

@@ -193,17 +193,29 @@ pub(crate) fn paced_in(
 #[derive(Clone, Copy)]
 pub(crate) struct ServerCapacity {
     pub(crate) per_second: u32,
+    /// Above this rate, one request in fifty takes 50 ms.
+    pub(crate) slow_above_per_second: Option<u32>,
 }
 
 impl ServerCapacity {
+    pub(crate) fn of(per_second: u32) -> ServerCapacity {
+        ServerCapacity { per_second, slow_above_per_second: None }
+    }
+
     pub(crate) fn server(self) -> HttpServer {
-        let interval_ns = 1_000_000_000 / u64::from(self.per_second);
-        let mut next_ns = 0;
+        let second_ns = 1_000_000_000;
+        let interval_ns = second_ns / u64::from(self.per_second);
+        let slow_below_ns =
+            self.slow_above_per_second.map_or(0, |rate| second_ns / u64::from(rate));
+        let (mut next_ns, mut before_ns) = (0, 0);
         HttpServer::new(move |request| {
             let slot_ns = request.begin_ns.max(next_ns);
             next_ns = slot_ns + interval_ns;
+            let dense = request.begin_ns - before_ns < slow_below_ns;
+            before_ns = request.begin_ns;
+            let least_ms = if dense && request.number % 50 == 0 { 50 } else { 1 };
             let queue = Duration::from_nanos(slot_ns - request.begin_ns);
-            Reply::ok().after(queue + Duration::from_millis(1))
+            Reply::ok().after(queue + Duration::from_millis(least_ms))
         })
     }
 }
