@@ -6,7 +6,7 @@ use pellucid_budget::Budget;
 
 /// Bytes of empty lines that are skipped before a request. Further ones belong to its head, so that
 /// the limits of a head end a connection that sends nothing else.
-pub(crate) const EMPTY_LINE_BYTES_MAX: usize = 64;
+pub(crate) const EMPTY_LINE_BYTES_MAX: u8 = 64;
 
 /// The upper bound of [`Limits::headers`], the header lines of one request.
 pub const HEADERS_MAX: usize = 128;

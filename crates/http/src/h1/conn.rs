@@ -94,7 +94,7 @@ pub(crate) struct Conn {
     /// Fewer bytes of input than this hold no complete request, so parsing them again is pointless.
     wanted_bytes: usize,
     /// Bytes of the empty lines that were skipped since the last request.
-    skipped_bytes: usize,
+    skipped_bytes: u8,
     /// The readings at the first byte of the incomplete request.
     begun: Option<RequestStart>,
     /// The readings of the turn that read the input, if that may hold a request which waits for
@@ -191,7 +191,7 @@ impl Conn {
             && let [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..] = rest
         {
             // A part of a line end may have begun what seemed to be a request.
-            self.skipped_bytes += rest.len() - behind.len();
+            self.skipped_bytes += (rest.len() - behind.len()) as u8;
             (self.begun, self.wanted_bytes, rest) = (None, 0, behind);
         }
         bytes.len() - rest.len()
