@@ -19,27 +19,23 @@ pub(crate) struct FailedRequest {
 
 impl From<FailedRequest> for StoreError {
     fn from(failed: FailedRequest) -> StoreError {
+        let is_last_open = failed.is_uncertain();
         let FailedRequest { error, earlier, is_read, unconnected } = failed;
+        let last = error_of(&error);
+        let earlier = earlier.map(|earlier| error_of_attempt(&earlier).to_string());
+        let earlier = earlier.filter(|earlier| *earlier != last.to_string());
+        // A read has no effect, so its last error is as good as any.
+        let is_write_open =
+            !is_read && (earlier.is_some() || is_last_open && matches!(last, StoreError::Busy(_)));
+        if !is_write_open && !matches!(last, StoreError::Unreachable(_)) {
+            return last;
+        }
+        let before = earlier.map_or_else(String::new, |earlier| format!("{earlier}; then "));
         let unconnected = match &unconnected[..] {
             [] => "all nodes with a copy are connected".to_owned(),
             nodes => format!("not connected: {}", nodes.join(", ")),
         };
-        let last = error_of(&error);
-        let earlier = earlier.map(|earlier| error_of_attempt(&earlier).to_string());
-        match (last, earlier) {
-            // The earlier attempt may have taken effect, whatever the last one says.
-            (last, Some(earlier)) if earlier != last.to_string() => {
-                StoreError::Unreachable(format!("{earlier}; then {last}; {unconnected}"))
-            }
-            // A read has no effect.
-            (StoreError::Unreachable(last), _) if is_read && is_overload(&error) => {
-                StoreError::Busy(last)
-            }
-            (StoreError::Unreachable(last), _) => {
-                StoreError::Unreachable(format!("{last}; {unconnected}"))
-            }
-            (last, _) => last,
-        }
+        StoreError::Unreachable(format!("{before}{last}; {unconnected}"))
     }
 }
 
@@ -94,16 +90,6 @@ pub(crate) fn may_have_executed(error: &RequestAttemptError) -> bool {
     }
 }
 
-fn is_overload(error: &ExecutionError) -> bool {
-    matches!(
-        error,
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(
-            DbError::Overloaded | DbError::RateLimitReached { .. },
-            _
-        ))
-    )
-}
-
 /// The store's error for an error of the driver.
 pub(crate) fn error_of(error: &ExecutionError) -> StoreError {
     match error {
@@ -149,21 +135,10 @@ fn error_of_ring(error: &DbError, message: &str) -> StoreError {
                  ({consistency}): {message}"
             ))
         }
-        // A write may have reached some copies before the coordinator gives up.
-        DbError::Overloaded => {
-            StoreError::Unreachable(format!("the ring has too much to do: {message}"))
-        }
-        DbError::RateLimitReached { rejected_by_coordinator, .. } => {
-            let what = format!(
-                "the ring limits the rate of this partition: try again in a moment ({message})"
-            );
-            // Each replica that the coordinator asks decides by itself.
-            if *rejected_by_coordinator {
-                StoreError::Busy(what)
-            } else {
-                StoreError::Unreachable(what)
-            }
-        }
+        DbError::Overloaded => StoreError::Busy(format!("the ring has too much to do: {message}")),
+        DbError::RateLimitReached { .. } => StoreError::Busy(format!(
+            "the ring limits the rate of this partition: try again in a moment ({message})"
+        )),
         DbError::IsBootstrapping => StoreError::Unreachable(
             "the node that was asked is still starting: try again in a moment".to_owned(),
         ),
